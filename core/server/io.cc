@@ -1,0 +1,28 @@
+#include "core/server/io.h"
+
+#include "core/base/check.h"
+
+namespace lockstep::server {
+
+const char* ToString(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::kElection: return "election";
+    case LinkKind::kLearner: return "learner";
+    case LinkKind::kClient: return "client";
+  }
+  LS_UNREACHABLE();
+}
+
+void Output::Clear() {
+  sends.clear();
+  dials.clear();
+  closes.clear();
+  pauses.clear();
+  resumes.clear();
+  file_ops.clear();
+  events.clear();
+  applied.clear();
+  fatal.reset();
+}
+
+}  // namespace lockstep::server

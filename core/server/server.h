@@ -1,0 +1,64 @@
+// One server process as one machine: routes inputs and outputs between Zab, the znode service, the
+// journal and the peers' wire format. Its two hosts are the shell (production) and the simulator.
+//
+// A machine is a value. It reads no clock, no socket, no disk, no random device and no global. You
+// give it one input and the time; it changes itself and appends to its output. Same state, same
+// input, same time: same output, byte for byte.
+//
+// The host's loop: Step for every input that is ready; then Flush once; then carry out the output.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/coordination/service.h"
+#include "core/server/io.h"
+#include "core/storage/store.h"
+#include "core/zab/peer.h"
+
+namespace lockstep::server {
+
+struct Options {
+  ServerId server;
+  std::vector<ServerId> voters;  // with `server`; one alone is an ensemble too
+
+  Duration tick = Seconds(2);
+  uint32_t init_limit = 10;  // ticks: to find, hear and be synchronized by a leader
+  uint32_t sync_limit = 5;   // ticks: to be heard from in broadcast
+  uint32_t snap_count = 100'000;  // transactions between two own snapshots
+
+  zab::PeerOptions zab;                       // server, voters and times are filled in from above
+  coordination::ServiceOptions coordination;  // likewise
+  storage::StoreOptions storage;              // likewise
+  uint32_t frame_bytes_max = 64 << 20;        // of a peer frame
+  std::string version = "lockstep";           // for four-letter words
+  std::string conf;                           // the answer to `conf`
+  std::vector<std::string> four_letter_words = {"srvr"};  // allowed; "*" allows all
+};
+
+class Server {
+ public:
+  // `seed` keys the random streams; `incarnation` differs between any two starts on one directory.
+  Server(const Options& options, uint64_t seed, uint64_t incarnation);
+  ~Server();
+
+  void Step(Instant now, const Input& input, Output* output);
+  // Ends a batch of steps: starts the journal write that covers all of them.
+  void Flush(Instant now, Output* output);
+  // When Wake is due, or Instant::Never().
+  Instant next_deadline() const;
+
+  // For metrics, checkers and tests. peer() is null until recovery has ended.
+  const zab::Peer* peer() const;
+  const coordination::Service& service() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::server
