@@ -1,4 +1,5 @@
-// The guards of the znode service that a real system once lacked, as switches; see core/zab/rules.h.
+// The guards of the znode service that a real system once lacked, as switches; see
+// core/zab/rules.h.
 #pragma once
 
 #include <vector>
@@ -10,7 +11,8 @@ struct Rules {
   bool reads_after_own_writes = true;
   // An event leaves before any reply that shows the state it announces.
   bool events_before_replies = true;
-  // Closing a session also deletes ephemerals whose creation is still in flight. ZOOKEEPER-4541 family.
+  // Closing a session also deletes ephemerals whose creation is still in flight. ZOOKEEPER-4541
+  // family.
   bool close_session_sees_pending_creates = true;
   // A request that was left behind by a session which moved to another server is refused.
   bool refuse_moved_sessions = true;
@@ -24,7 +26,7 @@ struct Rules {
 
 struct RuleEntry {
   const char* name;
-  bool Rules::*member;
+  bool Rules::* member;
   const char* says;
 };
 const std::vector<RuleEntry>& AllRules();

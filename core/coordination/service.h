@@ -27,9 +27,9 @@ struct ServiceOptions {
   Duration tick = Seconds(2);
   int32_t session_timeout_ms_min = 4'000;
   int32_t session_timeout_ms_max = 40'000;
-  uint32_t frame_bytes_max = 0xfffff;         // ZooKeeper's jute.maxbuffer
-  uint32_t outstanding_requests_max = 1'000;  // per connection; more pauses reading from it
-  uint64_t pending_reply_bytes_max = 4 << 20; // per connection; see OnClientWritten
+  uint32_t frame_bytes_max = 0xfffff;          // ZooKeeper's jute.maxbuffer
+  uint32_t outstanding_requests_max = 1'000;   // per connection; more pauses reading from it
+  uint64_t pending_reply_bytes_max = 4 << 20;  // per connection; see OnClientWritten
   uint32_t connections_max = 10'000;
   uint32_t connections_per_address_max = 60;  // maxClientCnxns; 0 = no limit
   Rules rules;
@@ -102,7 +102,8 @@ class Service {
 
   // ---- From Zab.
   void OnDelivered(Instant now, Zxid zxid, const Bytes& body, ServiceOutput* output);
-  void OnRequest(Instant now, ServerId from, const Bytes& payload, ServiceOutput* output);  // leader
+  void OnRequest(Instant now, ServerId from, const Bytes& payload,
+                 ServiceOutput* output);                                   // leader
   void OnReply(Instant now, const Bytes& payload, ServiceOutput* output);  // follower
   // Follower: the sessions heard from since the last call, for the next ping; empty if none.
   Bytes TakeTouchedSessions();

@@ -66,33 +66,45 @@ struct TransactionHeader {
   ConnectionId connection;
   int32_t xid = 0;
   int64_t time_ms = 0;  // the leader's wall clock
+  bool operator==(const TransactionHeader&) const = default;
 };
 
 struct CreateTransaction {
   std::string path;  // final, with the sequence number
   Bytes data;
+  bool null_data = false;  // the client sent null, not an empty payload; `data` is then empty
   std::vector<Acl> acl;
-  bool ephemeral = false;         // owner is the header's session
-  int32_t parent_cversion = 0;    // of the parent, after this create
+  bool ephemeral = false;  // owner is the header's session
+  // Of the parent, after this create: its stored cversion (see stat.h) plus one. What that was
+  // before is also the sequence number, which is why numbers do not skip when a child is deleted.
+  int32_t parent_cversion = 0;
+  bool operator==(const CreateTransaction&) const = default;
 };
 struct DeleteTransaction {
   std::string path;
+  bool operator==(const DeleteTransaction&) const = default;
 };
 struct SetDataTransaction {
   std::string path;
   Bytes data;
+  bool null_data = false;
   int32_t version = 0;  // after this change
+  bool operator==(const SetDataTransaction&) const = default;
 };
 struct CreateSessionTransaction {
   int32_t timeout_ms = 0;
   std::string password;
+  bool operator==(const CreateSessionTransaction&) const = default;
 };
 struct CloseSessionTransaction {
-  std::vector<std::string> paths_to_delete;  // ephemerals of the session, in the order of deletion
+  // All ephemerals of the session as of this transaction, in the order of deletion.
+  std::vector<std::string> paths_to_delete;
+  bool operator==(const CloseSessionTransaction&) const = default;
 };
 // The request was refused; it takes a place in the order so that the refusal is as of that place.
 struct ErrorTransaction {
   ErrorCode error = ErrorCode::kOk;
+  bool operator==(const ErrorTransaction&) const = default;
 };
 using TransactionBody =
     std::variant<CreateTransaction, DeleteTransaction, SetDataTransaction, CreateSessionTransaction,
@@ -102,6 +114,8 @@ struct DecodedTransaction {
   TransactionHeader header;
   TransactionBody body;
 };
+
+// docs/coordination.md, "Transactions", has the format.
 Bytes EncodeTransaction(const TransactionHeader& header, const TransactionBody& body);
 // The payloads (`data`) of the result share the buffer of `bytes`.
 absl::StatusOr<DecodedTransaction> DecodeTransaction(const Bytes& bytes);

@@ -16,37 +16,64 @@
 #include "core/base/bytes.h"
 #include "core/base/ids.h"
 #include "core/base/zxid.h"
+#include "core/coordination/stat.h"
 #include "core/coordination/transaction.h"
 
 namespace lockstep::coordination {
 
-// ZooKeeper's Stat, field for field, as clients see it.
-struct Stat {
-  Zxid czxid;               // created by
-  Zxid mzxid;               // data last changed by
-  int64_t ctime_ms = 0;     // milliseconds since the Unix epoch, stamped by the leader
-  int64_t mtime_ms = 0;
-  int32_t version = 0;      // of the data
-  int32_t cversion = 0;     // of the list of children
-  int32_t aversion = 0;     // of the ACL
-  SessionId ephemeral_owner;  // 0 for a persistent node
-  int32_t data_length = 0;
-  int32_t num_children = 0;
-  Zxid pzxid;               // list of children last changed by
-  bool operator==(const Stat&) const = default;
-};
+using AclList = std::vector<Acl>;
 
-// One node. Immutable content is shared with snapshots in progress.
-struct Znode {
-  Bytes data;
-  std::vector<Acl> acl;
-  Stat stat;  // data_length and num_children are derived, see Tree::StatOf
-  absl::btree_set<std::string> children;  // names, without the path
+// One node. Reached through Tree::Find only, and valid until the tree changes.
+class Znode {
+ public:
+  Znode(const Znode&) = delete;
+  Znode& operator=(const Znode&) = delete;
+
+  std::string_view path() const { return {reinterpret_cast<const char*>(this + 1), path_length_}; }
+  // Compact: shares no buffer with a request or a journal record.
+  const Bytes& data() const { return data_; }
+  // The client stored null, not an empty payload: getData gives null back. data() is then empty.
+  bool null_data() const { return null_data_; }
+  const AclList& acl() const { return *acl_; }
+  // As stored: cversion counts the creations of children alone. It is the next sequence number
+  // below this node; clients get Tree::StatOf.
+  const Stat& stat() const { return stat_; }
+  size_t child_count() const { return static_cast<size_t>(stat_.num_children); }
+  // The names of the children, without the path, ascending; they point into the tree.
+  std::vector<std::string_view> ChildNames() const;
+
+ private:
+  friend class Tree;
+  friend class TreeSnapshot;
+  friend class TreeLoader;
+  struct ByPath {
+    using is_transparent = void;
+    bool operator()(const Znode* a, const Znode* b) const { return a->path() < b->path(); }
+    bool operator()(const Znode* a, std::string_view b) const { return a->path() < b; }
+    bool operator()(std::string_view a, const Znode* b) const { return a < b->path(); }
+  };
+  using Children = absl::btree_set<Znode*, ByPath>;
+
+  Znode() = default;
+
+  Stat stat_;
+  Bytes data_;
+  const AclList* acl_ = nullptr;        // interned by the tree
+  std::unique_ptr<Children> children_;  // null for a leaf, as most nodes are
+  // All nodes of a tree in the order of their creation, which is the order of snapshots: the same
+  // on every server, and parents come before their children.
+  Znode* previous_ = nullptr;
+  Znode* next_ = nullptr;
+  uint64_t order_ = 0;  // ascending along the list
+  uint32_t path_length_ = 0;
+  bool null_data_ = false;
+  // The path follows in the node's own allocation: one allocation less for each of millions.
 };
 
 struct Session {
   int32_t timeout_ms = 0;
   std::string password;                     // 16 bytes
+  Zxid czxid;                               // created by
   absl::btree_set<std::string> ephemerals;  // paths
 };
 
@@ -54,7 +81,7 @@ struct Session {
 struct Applied {
   ErrorCode error = ErrorCode::kOk;  // that of an ErrorTransaction
   std::string path;                  // of the reply: the created path
-  Stat stat;                         // of the reply: after create2 and setData
+  Stat stat;                         // of the reply, as clients see it: after create2 and setData
   struct Change {
     enum class Kind : uint8_t { kCreated, kDeleted, kDataChanged } kind;
     std::string path;  // its parent's children changed too, unless kDataChanged
@@ -73,13 +100,20 @@ class Tree {
 
   // Applies the transaction with the next zxid. Deterministic; a transaction that does not fit the
   // state is our bug, hence a check.
-  // Requires: zxid > last_zxid().
+  // Requires: zxid > last_zxid(). And of the body:
+  //   create         the path is free; its parent is there, not ephemeral, and has the stored
+  //                  cversion parent_cversion - 1; the session of an ephemeral node is there
+  //   delete         the node is there and has no children
+  //   setData        the node is there, with the version before
+  //   createSession  there is no such session
+  //   closeSession   the session is there, and the paths are all of its ephemerals, each once
   Applied Apply(Zxid zxid, const TransactionHeader& header, const TransactionBody& body);
 
   Zxid last_zxid() const;
 
   // nullptr if there is none.
   const Znode* Find(std::string_view path) const;
+  // As clients see it: cversion counts creations and deletions of children.
   static Stat StatOf(const Znode& node);
   const Session* FindSession(SessionId id) const;
   const absl::btree_map<SessionId, Session>& sessions() const;
@@ -94,16 +128,19 @@ class Tree {
   uint64_t digest() const;
 
   // The exact state after last_zxid(), written out in pieces while the tree goes on changing
-  // (copy on write). O(1) to begin; each change costs at most one copy of the node it changes.
+  // (copy on write). O(1) to begin; while it lasts, the first change of a node costs a copy of the
+  // node without its data. Any number of snapshots may be in progress at once.
   std::unique_ptr<TreeSnapshot> Snapshot();
 
  private:
   friend class TreeSnapshot;
+  friend class TreeLoader;
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  explicit Tree(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;  // shared with snapshots in progress
 };
 
-// A snapshot being written. May outlive changes of its tree, but not the tree.
+// A snapshot being written. Keeps what it needs, also when its tree is replaced or destroyed.
 class TreeSnapshot {
  public:
   ~TreeSnapshot();
