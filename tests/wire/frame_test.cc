@@ -25,8 +25,8 @@ std::string ErrorOf(std::string_view bytes, uint32_t length_max = kLengthMax) {
   return std::string(OnlyFrame(bytes, length_max).status().message());
 }
 
-TEST(Frame, IsWhatTheDocumentSays) {
-  // docs/wire.md, "A frame, byte by byte". The checksum was computed by other code.
+TEST(Frame, HasTheFieldsInTheirPlaces) {
+  // The checksum was computed by other code, bit by bit.
   const std::string frame = FrameOf("head", "payload", 26);
 
   EXPECT_EQ(frame, std::string("LS\x01\x1a\x0b\x00\x00\x00\x04\x00\x00\x00", 12) +
