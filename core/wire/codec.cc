@@ -333,8 +333,7 @@ void EncodeNotification(const zab::Notification& n, std::vector<Bytes>* out) {
   const schema::Zxid last = ToSchema(n.vote.last_zxid);
   Append(Kind::kNotification, {}, out, [&](FlatBufferBuilder& b) {
     return schema::CreateNotification(b, static_cast<schema::State>(n.state), n.round,
-                                      ToSchema(n.vote.leader), n.vote.current_epoch.value, &last,
-                                      n.epoch.value);
+                                      ToSchema(n.vote.leader), n.vote.current_epoch.value, &last);
   });
 }
 
@@ -363,8 +362,7 @@ absl::StatusOr<zab::Notification> DecodeNotification(const Frame& frame) {
                            .round = m->round(),
                            .vote = {.current_epoch = {m->current_epoch()},
                                     .last_zxid = FromSchema(m->last_zxid()),
-                                    .leader = {m->leader()}},
-                           .epoch = {m->epoch()}};
+                                    .leader = {m->leader()}}};
 }
 
 absl::StatusOr<zab::Message> DecodeMessage(const Frame& frame) {

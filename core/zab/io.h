@@ -73,8 +73,8 @@ struct SendReply {
   ServerId to;
   Bytes payload;
 };
-// Application: sent with each answer to a ping from now on (a learner's touched sessions).
-struct SetPingPayload {
+// Application, on a learner: the answer to PingAsked, with what it has to say (its touched sessions).
+struct AnswerPing {
   Bytes payload;
 };
 // Application, on the leader: the next piece of the snapshot that StartSnapshot asked for.
@@ -83,15 +83,9 @@ struct SnapshotChunk {
   Bytes data;
   bool last = false;
 };
-// The state after `zxid` is durably in a snapshot, and the journal says so. Lets the peer forget
-// transactions up to it when its window is full.
-struct SnapshotTaken {
-  Zxid zxid;
-};
-
 using Input = std::variant<Wake, ReceivedNotification, NotificationLinkUp, ChannelOpened,
                            ChannelClosed, Received, Persisted, Propose, SendRequest, SendReply,
-                           SetPingPayload, SnapshotChunk, SnapshotTaken>;
+                           AnswerPing, SnapshotChunk>;
 
 // ---- Outputs -------------------------------------------------------------------------------------
 
@@ -169,12 +163,14 @@ struct RequestReceived {  // leader: SendRequest of the learner `from`
 struct ReplyReceived {  // learner: SendReply of the leader
   Bytes payload;
 };
-struct PingReceived {  // leader: the ping payload of the learner `from`
+struct PingAsked {};  // learner: the leader pings; answer with AnswerPing
+struct PingReceived {  // leader: the answer of the learner `from`
   ServerId from;
   Bytes payload;
 };
 using Delivery = std::variant<Deliver, RestoreSnapshot, ServiceChanged, RequestReceived,
-                              ReplyReceived, PingReceived, StartSnapshot, ReceivedSnapshotChunk>;
+                              ReplyReceived, PingAsked, PingReceived, StartSnapshot,
+                              ReceivedSnapshotChunk>;
 
 struct Output {
   struct NotificationTo {

@@ -60,8 +60,7 @@ std::string ToString(const Message& message) { return std::visit(Printer(), mess
 
 std::string ToString(const Notification& notification) {
   return std::string("Notification ") + ToString(notification.state) +
-         " round=" + std::to_string(notification.round) + " vote=" + notification.vote.ToString() +
-         " epoch=" + notification.epoch.ToString();
+         " round=" + std::to_string(notification.round) + " vote=" + notification.vote.ToString();
 }
 
 }  // namespace lockstep::zab

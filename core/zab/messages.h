@@ -36,9 +36,6 @@ struct Notification {
   ServerState state = ServerState::kLooking;
   uint64_t round = 0;  // the sender's logical clock; a count of elections, not an epoch
   Vote vote;
-  // The epoch that an established sender serves in; 0 while looking. Established members agree on
-  // (leader, epoch) whatever election each of them came by (ZOOKEEPER-1732).
-  Epoch epoch;
 };
 
 // Learner -> leader, first on a channel. CEPOCH in the paper.

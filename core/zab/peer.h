@@ -10,13 +10,13 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "core/base/ids.h"
 #include "core/base/quorum.h"
-#include "core/base/random.h"
 #include "core/base/time.h"
 #include "core/zab/io.h"
 #include "core/zab/rules.h"
@@ -37,19 +37,20 @@ struct PeerOptions {
   Duration notification_interval_max = Seconds(2);
   // A follower whose leader refuses the channel tries again after this.
   Duration channel_retry = Milliseconds(50);
+  // So often at most; then the election is held again.
+  uint32_t channel_attempts_max = 20;
 
   uint32_t proposals_in_flight_max = 10'000;     // proposed and not committed
   uint64_t window_bytes = 64 << 20;              // of transactions kept for DIFF
   uint32_t window_transactions = 100'000;        // likewise, a count
   uint32_t counter_max = 0xffff'ffff;            // of a zxid, inclusive; then a new epoch begins
-  uint64_t snapshot_bytes_in_flight_max = 8 << 20;  // per learner, before the host must take some
 
   Rules rules;
 };
 
 class Peer {
  public:
-  Peer(const PeerOptions& options, DurableState durable, RandomStream random);
+  Peer(const PeerOptions& options, DurableState durable);
   ~Peer();
 
   // The only mutator. The first input starts the election.
@@ -77,7 +78,7 @@ class Peer {
   size_t synced_learner_count() const;
   size_t learner_count() const;
   // The transactions still in memory, ascending: for checkers.
-  const std::vector<Transaction>& Window() const;
+  const std::deque<Transaction>& window() const;
 
  private:
   class Impl;

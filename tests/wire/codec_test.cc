@@ -133,14 +133,14 @@ TEST(Codec, RefusesAServerIdOfZero) {
   }
   const schema::Zxid zxid(1, 1);
   EXPECT_FALSE(DecodeNotification(Forged(Kind::kNotification, [&](auto& b) {
-                 return schema::CreateNotification(b, schema::State::Looking, 1, 0, 1, &zxid, 0);
+                 return schema::CreateNotification(b, schema::State::Looking, 1, 0, 1, &zxid);
                })).ok());
 }
 
 TEST(Codec, RefusesAnUnknownServerState) {
   const schema::Zxid zxid(1, 1);
   const auto decoded = DecodeNotification(Forged(Kind::kNotification, [&](auto& b) {
-    return schema::CreateNotification(b, static_cast<schema::State>(4), 1, 1, 1, &zxid, 0);
+    return schema::CreateNotification(b, static_cast<schema::State>(4), 1, 1, 1, &zxid);
   }));
 
   EXPECT_THAT(std::string(decoded.status().message()), HasSubstr("unknown server state"));

@@ -124,8 +124,7 @@ inline zab::Notification ArbitraryNotification() {
           .round = *rc::gen::arbitrary<uint64_t>(),
           .vote = {.current_epoch = {*rc::gen::arbitrary<uint32_t>()},
                    .last_zxid = ArbitraryZxid(),
-                   .leader = ArbitraryServer()},
-          .epoch = {*rc::gen::arbitrary<uint32_t>()}};
+                   .leader = ArbitraryServer()}};
 }
 
 }  // namespace lockstep::wire
