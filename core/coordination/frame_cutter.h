@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/base/bytes.h"
@@ -22,17 +23,23 @@ class FrameCutter {
   void Add(Bytes bytes);
   // The next whole frame without its length, or nothing if more bytes are needed. A negative length
   // or one above the bound is an error, and stays one: the stream has no next frame.
-  // Call until it gives nothing before the next Add.
   absl::StatusOr<std::optional<Bytes>> Next();
   // Bytes added and not yet given out.
-  size_t buffered() const { return partial_.size() + piece_.size(); }
+  size_t buffered() const { return buffered_; }
 
  private:
   absl::StatusOr<size_t> ParseLength(const char* data) const;
+  // Moves bytes from the pieces to partial_ until it has `size`, or there are no more.
+  // Returns whether it has.
+  bool FillPartial(size_t size);
+  // Takes the first `size` bytes off the first piece. Requires: it has them.
+  Bytes TakeFromFirst(size_t size);
 
   uint32_t bytes_max_;
-  std::string partial_;  // the start of a frame, with its length
-  Bytes piece_;          // what was added and not looked at, after partial_
+  std::string partial_;        // the start of a frame, with its length
+  std::vector<Bytes> pieces_;  // what comes after; those before first_ are used up
+  size_t first_ = 0;
+  size_t buffered_ = 0;
 };
 
 }  // namespace lockstep::coordination

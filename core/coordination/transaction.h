@@ -113,6 +113,7 @@ using TransactionBody =
 struct DecodedTransaction {
   TransactionHeader header;
   TransactionBody body;
+  bool operator==(const DecodedTransaction&) const = default;
 };
 
 // docs/coordination.md, "Transactions", has the format.

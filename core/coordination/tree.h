@@ -34,7 +34,7 @@ class Znode {
   const Bytes& data() const { return data_; }
   // The client stored null, not an empty payload: getData gives null back. data() is then empty.
   bool null_data() const { return null_data_; }
-  const AclList& acl() const { return *acl_; }
+  const AclList& acl() const { return acl_->list; }
   // As stored: cversion counts the creations of children alone. It is the next sequence number
   // below this node; clients get Tree::StatOf.
   const Stat& stat() const { return stat_; }
@@ -53,12 +53,17 @@ class Znode {
     bool operator()(std::string_view a, const Znode* b) const { return a < b->path(); }
   };
   using Children = absl::btree_set<Znode*, ByPath>;
+  // Trees of a million nodes have a handful of different ACLs: each is kept once.
+  struct SharedAcl {
+    AclList list;
+    uint64_t references = 0;
+  };
 
   Znode() = default;
 
   Stat stat_;
   Bytes data_;
-  const AclList* acl_ = nullptr;        // interned by the tree
+  SharedAcl* acl_ = nullptr;
   std::unique_ptr<Children> children_;  // null for a leaf, as most nodes are
   // All nodes of a tree in the order of their creation, which is the order of snapshots: the same
   // on every server, and parents come before their children.
