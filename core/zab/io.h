@@ -190,6 +190,10 @@ struct Output {
   std::vector<Delivery> deliveries;
   std::vector<Event> events;
 
+  bool Empty() const {
+    return notifications.empty() && persists.empty() && sends.empty() && opens.empty() &&
+           closes.empty() && deliveries.empty() && events.empty();
+  }
   void Clear() {
     notifications.clear();
     persists.clear();
