@@ -32,6 +32,8 @@ struct ServiceOptions {
   uint64_t pending_reply_bytes_max = 4 << 20;  // per connection; see OnClientWritten
   uint32_t connections_max = 10'000;
   uint32_t connections_per_address_max = 60;  // maxClientCnxns; 0 = no limit
+  uint32_t watches_max = 1'000'000;           // per connection; one that wants more is closed
+  uint32_t sessions_max = 1'000'000;          // of the ensemble; the leader refuses new ones
   Rules rules;
 };
 
@@ -102,17 +104,18 @@ class Service {
 
   // ---- From Zab.
   void OnDelivered(Instant now, Zxid zxid, const Bytes& body, ServiceOutput* output);
-  void OnRequest(Instant now, ServerId from, const Bytes& payload,
-                 ServiceOutput* output);                                   // leader
-  void OnReply(Instant now, const Bytes& payload, ServiceOutput* output);  // follower
+  // Leader: an element of ServiceOutput::requests of the follower `from`.
+  void OnRequest(Instant now, ServerId from, const Bytes& payload, ServiceOutput* output);
+  // Follower: an element of ServiceOutput::replies of the leader.
+  void OnReply(Instant now, const Bytes& payload, ServiceOutput* output);
   // Follower: the sessions heard from since the last call, for the next ping; empty if none.
   Bytes TakeTouchedSessions();
   void OnTouchedSessions(Instant now, ServerId from, const Bytes& payload);  // leader
-  // Leader: how many bodies may be proposed at once (Zab's window); more wait inside.
-  // `last_proposed` is the zxid of the newest proposal, for `sync`.
+  // Leader: the zxid of the newest proposal, for `sync`. Proposals that Zab has no room for yet
+  // wait in the host, in order.
   void OnProposed(Zxid last_proposed);
 
-  // Leader: expires what is due. Others: nothing.
+  // Leader: expires what is due. All: closes connections that never sent their ConnectRequest.
   void OnWake(Instant now, ServiceOutput* output);
   Instant next_deadline() const;
 

@@ -1,0 +1,125 @@
+#include "core/coordination/reads.h"
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "core/coordination/access.h"
+
+namespace lockstep::coordination {
+namespace {
+
+class Reader {
+ public:
+  Reader(const Tree& tree, ConnectionId watcher, RequestHeader header, Watches* watches)
+      : tree_(tree), watcher_(watcher), header_(header), watches_(watches) {}
+
+  Bytes Exists(const ExistsRequest& request) {
+    if (request.path.find('\0') != std::string_view::npos) return Error(ErrorCode::kBadArguments);
+    // Also where there is no node: this is how a client waits for its creation.
+    if (request.watch) watches_->AddData(std::string(request.path), watcher_);
+    const Znode* node = tree_.Find(request.path);
+    if (node == nullptr) return Error(ErrorCode::kNoNode);
+    return Reply(StatResponse{Tree::StatOf(*node)});
+  }
+
+  Bytes GetData(const GetDataRequest& request) {
+    const Znode* node = tree_.Find(request.path);
+    if (node == nullptr) return Error(ErrorCode::kNoNode);
+    if (!Allows(*node, kPermissionRead)) return Error(ErrorCode::kNoAuth);
+    if (request.watch) watches_->AddData(std::string(request.path), watcher_);
+    return Reply(GetDataResponse{{node->data(), node->null_data()}, Tree::StatOf(*node)});
+  }
+
+  Bytes GetAcl(const GetAclRequest& request) {
+    const Znode* node = tree_.Find(request.path);
+    if (node == nullptr) return Error(ErrorCode::kNoNode);
+    if (!Allows(*node, kPermissionRead | kPermissionAdmin)) return Error(ErrorCode::kNoAuth);
+    return Reply(GetAclResponse{node->acl(), Tree::StatOf(*node)});
+  }
+
+  Bytes GetChildren(const GetChildrenRequest& request) {
+    const Znode* node = tree_.Find(request.path);
+    if (node == nullptr) return Error(ErrorCode::kNoNode);
+    if (!Allows(*node, kPermissionRead)) return Error(ErrorCode::kNoAuth);
+    if (request.watch) watches_->AddChildren(std::string(request.path), watcher_);
+    if (header_.op == OpCode::kGetChildren) return Reply(GetChildrenResponse{node->ChildNames()});
+    return Reply(GetChildren2Response{node->ChildNames(), Tree::StatOf(*node)});
+  }
+
+  // A watch whose event the client has missed while it was away fires at once, before the reply.
+  ReadAnswer SetWatches(const SetWatchesRequest& request) {
+    ReadAnswer answer;
+    auto fire = [&](WatchEventType type, std::string_view path) {
+      answer.events.push_back(EncodeWatcherEvent(kEventZxid, {.type = type, .path = path}));
+    };
+    for (std::string_view path : request.data) {
+      const Znode* node = tree_.Find(path);
+      if (node == nullptr) {
+        fire(WatchEventType::kNodeDeleted, path);
+      } else if (node->stat().mzxid > request.relative_zxid) {
+        fire(WatchEventType::kNodeDataChanged, path);
+      } else {
+        watches_->AddData(std::string(path), watcher_);
+      }
+    }
+    for (std::string_view path : request.exist) {
+      if (tree_.Find(path) != nullptr) {
+        fire(WatchEventType::kNodeCreated, path);
+      } else {
+        watches_->AddData(std::string(path), watcher_);
+      }
+    }
+    for (std::string_view path : request.child) {
+      const Znode* node = tree_.Find(path);
+      if (node == nullptr) {
+        fire(WatchEventType::kNodeDeleted, path);
+      } else if (node->stat().pzxid > request.relative_zxid) {
+        fire(WatchEventType::kNodeChildrenChanged, path);
+      } else {
+        watches_->AddChildren(std::string(path), watcher_);
+      }
+    }
+    answer.reply = Reply(EmptyResponse());
+    return answer;
+  }
+
+  Bytes Error(ErrorCode error) {
+    return EncodeReply({.xid = header_.xid, .zxid = tree_.last_zxid(), .error = error});
+  }
+
+ private:
+  static bool Allows(const Znode& node, int32_t permissions) {
+    return (PermissionsOf(node.acl()) & permissions) != 0;
+  }
+  Bytes Reply(const ResponseBody& body) {
+    return EncodeReply({.xid = header_.xid, .zxid = tree_.last_zxid()}, body);
+  }
+
+  const Tree& tree_;
+  const ConnectionId watcher_;
+  const RequestHeader header_;
+  Watches* const watches_;
+};
+
+}  // namespace
+
+ReadAnswer AnswerRead(const Tree& tree, ConnectionId watcher, const Bytes& frame,
+                      Watches* watches) {
+  Reader reader(tree, watcher, PeekHeader(frame), watches);
+  absl::StatusOr<Request> request = DecodeRequest(frame);
+  if (!request.ok()) return {{}, reader.Error(ErrorCode::kMarshallingError)};
+  const RequestBody& body = request->body;
+  if (const auto* exists = std::get_if<ExistsRequest>(&body)) return {{}, reader.Exists(*exists)};
+  if (const auto* data = std::get_if<GetDataRequest>(&body)) return {{}, reader.GetData(*data)};
+  if (const auto* acl = std::get_if<GetAclRequest>(&body)) return {{}, reader.GetAcl(*acl)};
+  if (const auto* children = std::get_if<GetChildrenRequest>(&body)) {
+    return {{}, reader.GetChildren(*children)};
+  }
+  if (const auto* set_watches = std::get_if<SetWatchesRequest>(&body)) {
+    return reader.SetWatches(*set_watches);
+  }
+  return {{}, reader.Error(ErrorCode::kUnimplemented)};
+}
+
+}  // namespace lockstep::coordination
