@@ -141,6 +141,7 @@ class Tree {
   friend class TreeSnapshot;
   friend class TreeLoader;
   class Impl;
+  struct Application;
   explicit Tree(std::shared_ptr<Impl> impl);
   std::shared_ptr<Impl> impl_;  // shared with snapshots in progress
 };
