@@ -6,11 +6,16 @@ namespace lockstep::storage {
 
 const char* ToString(FileError error) {
   switch (error) {
-    case FileError::kNone: return "no error";
-    case FileError::kNotFound: return "no such file";
-    case FileError::kExists: return "file exists";
-    case FileError::kNoSpace: return "no space left on device";
-    case FileError::kIo: return "input/output error";
+    case FileError::kNone:
+      return "no error";
+    case FileError::kNotFound:
+      return "no such file";
+    case FileError::kExists:
+      return "file exists";
+    case FileError::kNoSpace:
+      return "no space left on device";
+    case FileError::kIo:
+      return "input/output error";
   }
   LS_UNREACHABLE();
 }

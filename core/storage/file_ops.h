@@ -24,14 +24,14 @@ struct OpId {
 };
 
 enum class OpKind : uint8_t {
-  kList,           // -> names: the files of the directory, ascending
-  kRead,           // [offset, offset + size) of the file, shorter at its end -> data
-  kCreate,         // a new, empty file; an error if it exists. size > 0: allocate that many zero
-                   // bytes (so that later syncs need not change the file's length)
-  kWrite,          // `data`, one slice after the other, at `offset`; grows the file if needed
-  kSync,           // file content and length are durable when it completes (fdatasync)
-  kTruncate,       // to `size` bytes
-  kRename,         // to `target`, replacing it, in the same directory
+  kList,      // -> names: the files of the directory, ascending
+  kRead,      // [offset, offset + size) of the file, shorter at its end -> data
+  kCreate,    // a new, empty file; an error if it exists. size > 0: allocate that many zero
+              // bytes (so that later syncs need not change the file's length)
+  kWrite,     // `data`, one slice after the other, at `offset`; grows the file if needed
+  kSync,      // file content and length are durable when it completes (fdatasync)
+  kTruncate,  // to `size` bytes
+  kRename,    // to `target`, replacing it, in the same directory
   kRemove,
   kSyncDirectory,  // creations, renames and removals in the directory are durable when it completes
 };

@@ -21,7 +21,8 @@
 
 namespace lockstep::storage {
 
-// ---- The journal's records -----------------------------------------------------------------------
+// ---- The journal's records
+// -----------------------------------------------------------------------
 
 struct TransactionRecord {
   Zxid zxid;

@@ -1,0 +1,294 @@
+#include "core/storage/store.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/storage/journal.h"
+#include "core/storage/operations.h"
+#include "core/storage/recovery.h"
+#include "core/storage/snapshot_file.h"
+
+namespace lockstep::storage {
+
+void StoreOutput::Clear() {
+  ops.clear();
+  events.clear();
+  persisted.reset();
+  snapshot_chunks.clear();
+  recovered.reset();
+  snapshot_taken.reset();
+  snapshot_wanted = false;
+  fatal.reset();
+}
+
+// Ties the parts together: which snapshot file counts, which go, and what waits for what.
+class Store::Impl {
+ public:
+  Impl(const StoreOptions& options, uint64_t incarnation)
+      : options_(options),
+        operations_(incarnation),
+        journal_(options, &operations_),
+        recovery_(std::make_unique<Recovery>(options, &operations_)) {
+    LS_CHECK(options.server);
+    // Lengths in the journal are 32 bits wide.
+    LS_CHECK_LE(options.segment_bytes, uint64_t{1} << 31);
+    LS_CHECK_LE(options.record_bytes_max, uint32_t{1} << 30);
+  }
+
+  void Start(StoreOutput* output) { recovery_->Start(output); }
+  void OnDone(const FileDone& done, StoreOutput* output);
+  void Append(WriteId id, Record record);
+  void Flush(StoreOutput* output);
+  void ReceiveSnapshot(Zxid zxid, bool first, bool last, Bytes data, StoreOutput* output);
+  void BeginSnapshot(Zxid zxid, StoreOutput* output);
+  void WriteSnapshot(Bytes data, bool last, StoreOutput* output);
+  bool snapshot_in_progress() const { return own_.has_value(); }
+  bool busy() const { return journal_.busy(); }
+
+ private:
+  // A received snapshot whose pieces come in, or whose record waits for it.
+  struct Reception {
+    SnapshotWriter writer;
+    WriteId record;  // that makes it count; 0 until it has been appended
+  };
+
+  bool serving() const { return recovery_ == nullptr && !dead_; }
+  void OnWriterDone(const Operation& operation, StoreOutput* output);
+  void FinishRecovery(StoreOutput* output);
+  void AfterJournal(StoreOutput* output);
+  void RemoveSuperseded(StoreOutput* output);
+  void DropReception(StoreOutput* output);
+  void AddFile(SnapshotRef ref);
+
+  StoreOptions options_;
+  Operations operations_;
+  Journal journal_;
+  std::unique_ptr<Recovery> recovery_;  // until it has ended
+  bool dead_ = false;                   // after `fatal`: nothing happens any more
+  WriteId last_id_;                     // of the last append
+
+  uint64_t next_writer_ = 1;
+  std::optional<SnapshotWriter> own_;
+  std::deque<Reception> receptions_;  // the newest last; all others have a record
+  SnapshotRef counting_;              // by a durable record
+  std::vector<SnapshotRef> files_;    // snapshots under their names, counting or not
+};
+
+// ---- Journal
+// -------------------------------------------------------------------------------------
+
+void Store::Impl::Append(WriteId id, Record record) {
+  if (dead_) return;
+  LS_CHECK(serving());
+  LS_CHECK_EQ(id.value, last_id_.value + 1);
+  last_id_ = id;
+  uint64_t hold = 0;
+  if (const auto* transaction = std::get_if<TransactionRecord>(&record)) {
+    LS_CHECK_LE(transaction->body.size(), size_t{options_.record_bytes_max});
+  } else if (const auto* snapshot = std::get_if<SnapshotRecord>(&record)) {
+    // Own snapshots get their record from the store itself.
+    LS_CHECK(snapshot->replaces_history);
+    LS_CHECK(!receptions_.empty());
+    Reception& reception = receptions_.back();
+    LS_CHECK(reception.writer.complete());
+    LS_CHECK(reception.record == WriteId{});
+    LS_CHECK_EQ(reception.writer.ref().zxid, snapshot->zxid);
+    reception.record = id;
+    if (!reception.writer.durable()) hold = reception.writer.number();
+  }
+  journal_.Append(id, std::move(record), hold);
+}
+
+void Store::Impl::Flush(StoreOutput* output) {
+  if (!serving()) return;
+  journal_.Flush(output);
+  AfterJournal(output);
+}
+
+void Store::Impl::AfterJournal(StoreOutput* output) {
+  if (output->fatal.has_value()) dead_ = true;
+  const Journal::Progress progress = journal_.TakeProgress();
+  // A void snapshot stays in files_, and goes with the next one that is superseded: it may bear the
+  // name of the one that still counts.
+  if (progress.own_is_void) own_.reset();
+  if (progress.own_is_durable) {
+    LS_CHECK(own_.has_value());
+    const Zxid zxid = own_->ref().zxid;
+    output->events.push_back(
+        {.kind = EventKind::kSnapshotWritten, .zxid = zxid, .detail = own_->bytes()});
+    output->snapshot_taken = zxid;
+    own_.reset();
+  }
+  while (!receptions_.empty() && receptions_.front().record != WriteId{} &&
+         receptions_.front().record <= journal_.persisted()) {
+    output->events.push_back({.kind = EventKind::kSnapshotReceived,
+                              .zxid = receptions_.front().writer.ref().zxid,
+                              .detail = receptions_.front().writer.bytes()});
+    receptions_.pop_front();
+  }
+  if (!progress.counted.has_value()) return;
+  counting_ = *progress.counted;
+  journal_.DropSegments(counting_.zxid, output);
+  RemoveSuperseded(output);
+}
+
+// Removes the snapshots that neither count nor will. Their removal need not be durable: recovery
+// removes what no record names.
+void Store::Impl::RemoveSuperseded(StoreOutput* output) {
+  const auto needed = [this](SnapshotRef ref) {
+    if (ref == counting_) return true;
+    if (own_.has_value() && own_->named() && own_->ref() == ref) return true;
+    return std::any_of(receptions_.begin(), receptions_.end(), [&](const Reception& reception) {
+      return reception.writer.named() && reception.writer.ref() == ref;
+    });
+  };
+  std::erase_if(files_, [&](SnapshotRef ref) {
+    if (needed(ref)) return false;
+    operations_.Issue(
+        Owner::kCleanup, 0,
+        {.kind = OpKind::kRemove, .directory = Directory::kData, .file = ref.FileName()}, output);
+    return true;
+  });
+}
+
+// ---- Snapshots
+// -----------------------------------------------------------------------------------
+
+void Store::Impl::ReceiveSnapshot(Zxid zxid, bool first, bool last, Bytes data,
+                                  StoreOutput* output) {
+  if (dead_) return;
+  LS_CHECK(serving());
+  if (first) {
+    if (!receptions_.empty() && receptions_.back().record == WriteId{}) DropReception(output);
+    receptions_.push_back(
+        {.writer = SnapshotWriter(next_writer_++, {SnapshotRef::Kind::kReceived, zxid},
+                                  options_.server, &operations_)});
+    receptions_.back().writer.Start(output);
+  }
+  LS_CHECK(!receptions_.empty());
+  Reception& reception = receptions_.back();
+  LS_CHECK(reception.record == WriteId{});
+  LS_CHECK_EQ(reception.writer.ref().zxid, zxid);
+  reception.writer.Write(std::move(data), last, output);
+}
+
+void Store::Impl::DropReception(StoreOutput* output) {
+  SnapshotWriter& writer = receptions_.back().writer;
+  if (writer.named()) {
+    AddFile(writer.ref());
+  } else {
+    writer.Abandon(output);
+  }
+  receptions_.pop_back();
+}
+
+void Store::Impl::BeginSnapshot(Zxid zxid, StoreOutput* output) {
+  if (dead_) return;
+  LS_CHECK(serving());
+  LS_CHECK(!own_.has_value());
+  journal_.BeginOwnSnapshot(zxid);
+  own_.emplace(next_writer_++, SnapshotRef{SnapshotRef::Kind::kOwn, zxid}, options_.server,
+               &operations_);
+  own_->Start(output);
+  output->snapshot_wanted = true;
+}
+
+void Store::Impl::WriteSnapshot(Bytes data, bool last, StoreOutput* output) {
+  if (dead_) return;
+  LS_CHECK(own_.has_value());
+  own_->Write(std::move(data), last, output);
+  if (own_->wants_more()) output->snapshot_wanted = true;
+}
+
+void Store::Impl::AddFile(SnapshotRef ref) {
+  if (std::find(files_.begin(), files_.end(), ref) == files_.end()) files_.push_back(ref);
+}
+
+void Store::Impl::OnWriterDone(const Operation& operation, StoreOutput* output) {
+  if (own_.has_value() && own_->number() == operation.number) {
+    own_->OnDone(operation, output);
+    if (own_->wants_more()) output->snapshot_wanted = true;
+    if (own_->durable()) {
+      AddFile(own_->ref());
+      journal_.AppendOwnSnapshot();
+    }
+    return;
+  }
+  const auto reception = std::find_if(
+      receptions_.begin(), receptions_.end(),
+      [&](const Reception& candidate) { return candidate.writer.number() == operation.number; });
+  if (reception == receptions_.end()) return;  // dropped meanwhile
+  reception->writer.OnDone(operation, output);
+  if (!reception->writer.durable()) return;
+  AddFile(reception->writer.ref());
+  journal_.Release(operation.number);
+}
+
+// ---- Completions
+// ---------------------------------------------------------------------------------
+
+void Store::Impl::OnDone(const FileDone& done, StoreOutput* output) {
+  if (dead_) return;
+  const std::optional<Operation> operation = operations_.Complete(done);
+  if (!operation.has_value()) return;
+  if (done.error != FileError::kNone) {
+    dead_ = true;
+    output->fatal = DescribeFailure(*operation, done);
+    return;
+  }
+  switch (operation->owner) {
+    case Owner::kRecovery:
+      recovery_->OnDone(*operation, done, output);
+      if (!output->fatal.has_value() && recovery_->done()) FinishRecovery(output);
+      break;
+    case Owner::kJournal:
+      journal_.OnDone(*operation, output);
+      AfterJournal(output);
+      break;
+    case Owner::kSnapshotWriter:
+      OnWriterDone(*operation, output);
+      break;
+    case Owner::kCleanup:
+      break;
+  }
+  if (output->fatal.has_value()) dead_ = true;
+}
+
+void Store::Impl::FinishRecovery(StoreOutput* output) {
+  output->recovered = recovery_->TakeRecovered();
+  JournalEnd end = recovery_->TakeJournalEnd();
+  recovery_.reset();
+  counting_ = end.checkpoint.snapshot;
+  journal_.Open(std::move(end));
+  if (counting_.kind == SnapshotRef::Kind::kNone) return;
+  AddFile(counting_);
+  // A crash may have come between the record and this.
+  journal_.DropSegments(counting_.zxid, output);
+}
+
+// ---- The facade
+// ----------------------------------------------------------------------------------
+
+Store::Store(const StoreOptions& options, uint64_t incarnation)
+    : impl_(std::make_unique<Impl>(options, incarnation)) {}
+Store::~Store() = default;
+
+void Store::Start(StoreOutput* output) { impl_->Start(output); }
+void Store::OnDone(const FileDone& done, StoreOutput* output) { impl_->OnDone(done, output); }
+void Store::Append(WriteId id, Record record, StoreOutput*) {
+  impl_->Append(id, std::move(record));
+}
+void Store::Flush(StoreOutput* output) { impl_->Flush(output); }
+void Store::ReceiveSnapshot(Zxid zxid, bool first, bool last, Bytes data, StoreOutput* output) {
+  impl_->ReceiveSnapshot(zxid, first, last, std::move(data), output);
+}
+void Store::BeginSnapshot(Zxid zxid, StoreOutput* output) { impl_->BeginSnapshot(zxid, output); }
+void Store::WriteSnapshot(Bytes data, bool last, StoreOutput* output) {
+  impl_->WriteSnapshot(std::move(data), last, output);
+}
+bool Store::snapshot_in_progress() const { return impl_->snapshot_in_progress(); }
+bool Store::busy() const { return impl_->busy(); }
+
+}  // namespace lockstep::storage
