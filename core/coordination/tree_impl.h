@@ -18,8 +18,7 @@
 
 namespace lockstep::coordination {
 
-// What clients may not touch without more rights than `world` has is of no use to most: nodes are
-// created with this ACL unless they are special.
+// The ACL of almost every node: everybody may do everything. Snapshots leave it out.
 const AclList& OpenAcl();
 
 class Tree::Impl {
