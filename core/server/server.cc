@@ -361,7 +361,7 @@ bool Server::Impl::RouteStore() {
     StepPeer(zab::Persisted{*out.persisted});
     any = true;
   }
-  if (out.snapshot_wanted) {
+  if (out.snapshot_wanted && store_.snapshot_in_progress()) {
     LS_CHECK(own_snapshot_ != nullptr);
     Bytes piece = own_snapshot_->Next(kSnapshotPieceBytes);
     bool last = own_snapshot_->done();
@@ -428,6 +428,8 @@ void Server::Impl::On(const zab::Deliver& delivery) {
 void Server::Impl::On(const zab::RestoreSnapshot& delivery) {
   LS_CHECK(received_tree_.has_value());
   LS_CHECK_EQ(received_tree_->last_zxid(), delivery.zxid);
+  // An own snapshot under way reads from the tree that goes; the store has given it up already.
+  own_snapshot_.reset();
   service_.Restore(*std::move(received_tree_));
   received_tree_.reset();
   applied_since_snapshot_ = 0;

@@ -37,7 +37,6 @@ void OwnState::OnPersisted(WriteId id, Output* output) {
     delivered = install->zxid;
     Commit(install->zxid);
     output->deliveries.push_back(RestoreSnapshot{install->zxid});
-    Note(output, {.kind = EventKind::kSnapshotReceived, .zxid = install->zxid});
     install.reset();
   }
 }
