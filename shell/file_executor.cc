@@ -1,0 +1,286 @@
+#include "shell/file_executor.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <system_error>
+#include <vector>
+
+#include "core/base/check.h"
+#include "shell/files.h"
+
+namespace lockstep::shell {
+namespace {
+
+using storage::Directory;
+using storage::FileDone;
+using storage::FileError;
+using storage::FileOp;
+using storage::OpKind;
+
+// More than the machine has in use at once: the journal's segment, and a snapshot or two.
+constexpr size_t kOpenFilesMax = 16;
+
+FileError ErrorOf(int error) {
+  switch (error) {
+    case 0:
+      return FileError::kNone;
+    case ENOENT:
+      return FileError::kNotFound;
+    case EEXIST:
+      return FileError::kExists;
+    case ENOSPC:
+    case EDQUOT:
+      return FileError::kNoSpace;
+    default:
+      return FileError::kIo;
+  }
+}
+
+// Writes `size` zeros from the start, for file systems without fallocate.
+int WriteZeros(int fd, uint64_t size) {
+  const std::vector<char> zeros(std::min<uint64_t>(size, 1 << 20));
+  for (uint64_t at = 0; at < size;) {
+    const size_t part = static_cast<size_t>(std::min<uint64_t>(zeros.size(), size - at));
+    const ssize_t written = ::pwrite(fd, zeros.data(), part, static_cast<off_t>(at));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    at += static_cast<uint64_t>(written);
+  }
+  return 0;
+}
+
+int Allocate(int fd, uint64_t size) {
+  int result;
+  do {
+    result = ::fallocate(fd, 0, 0, static_cast<off_t>(size));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return 0;
+  if (errno == EOPNOTSUPP) return WriteZeros(fd, size);
+  return errno;
+}
+
+}  // namespace
+
+FileExecutor::FileExecutor(std::string path) : path_(std::move(path)) {
+  directory_fd_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  LS_CHECK_GE(directory_fd_, 0);
+}
+
+FileExecutor::~FileExecutor() {
+  for (auto& [name, file] : open_) ::close(file.fd);
+  ::close(directory_fd_);
+}
+
+FileDone FileExecutor::Run(const FileOp& op) {
+  // Names come from the machine, never from a peer; a slash would leave the directory.
+  LS_CHECK(op.file.find('/') == std::string::npos);
+  LS_CHECK(op.target.find('/') == std::string::npos);
+  FileDone done;
+  done.id = op.id;
+  int error = 0;
+  switch (op.kind) {
+    case OpKind::kList:
+      error = List(&done);
+      break;
+    case OpKind::kRead:
+      error = Read(op, &done);
+      break;
+    case OpKind::kCreate:
+      error = Create(op);
+      break;
+    case OpKind::kWrite:
+      error = Write(op);
+      break;
+    case OpKind::kSync:
+      error = Sync(op);
+      break;
+    case OpKind::kTruncate:
+      error = Truncate(op);
+      break;
+    case OpKind::kRename:
+      error = Rename(op);
+      break;
+    case OpKind::kRemove:
+      error = Remove(op);
+      break;
+    case OpKind::kSyncDirectory:
+      error = ::fsync(directory_fd_) == 0 ? 0 : errno;
+      break;
+  }
+  if (error != 0) {
+    done.error = ErrorOf(error);
+    done.message = path_ + (op.file.empty() ? "" : "/" + op.file) + ": " +
+                   std::generic_category().message(error);
+  }
+  return done;
+}
+
+int FileExecutor::List(FileDone* done) {
+  const int fd = ::openat(directory_fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  DIR* directory = ::fdopendir(fd);
+  if (directory == nullptr) {
+    const int error = errno;
+    ::close(fd);
+    return error;
+  }
+  errno = 0;
+  while (const dirent* entry = ::readdir(directory)) {
+    const std::string name = entry->d_name;
+    struct stat status;
+    const bool own =
+        std::find(std::begin(kOwnFiles), std::end(kOwnFiles), name) != std::end(kOwnFiles);
+    if (!own && ::fstatat(directory_fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISREG(status.st_mode)) {
+      done->names.push_back(name);
+    }
+    errno = 0;
+  }
+  const int error = errno;
+  ::closedir(directory);
+  std::sort(done->names.begin(), done->names.end());
+  return error;
+}
+
+int FileExecutor::Read(const FileOp& op, FileDone* done) {
+  OpenFile* file = Open(op.file);
+  if (file == nullptr) return errno;
+  struct stat status;
+  if (::fstat(file->fd, &status) != 0) return errno;
+  // Clamped to the file before anything is allocated: `size` may say "to the end".
+  const uint64_t length = static_cast<uint64_t>(status.st_size);
+  const uint64_t wanted = op.offset >= length ? 0 : std::min(op.size, length - op.offset);
+  uint64_t have = 0;
+  int error = 0;
+  Bytes data = Bytes::Build(wanted, [&](char* to) {
+    while (have < wanted) {
+      const ssize_t n =
+          ::pread(file->fd, to + have, wanted - have, static_cast<off_t>(op.offset + have));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) error = errno;
+      if (n <= 0) return;
+      have += static_cast<uint64_t>(n);
+    }
+  });
+  if (error != 0) return error;
+  done->data = have == wanted ? std::move(data) : data.Slice(0, have);
+  return 0;
+}
+
+int FileExecutor::Create(const FileOp& op) {
+  CloseLeastRecentlyUsed();
+  const int fd =
+      ::openat(directory_fd_, op.file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0) return errno;
+  const int error = op.size == 0 ? 0 : Allocate(fd, op.size);
+  if (error != 0) {
+    ::close(fd);
+    ::unlinkat(directory_fd_, op.file.c_str(), 0);
+    return error;
+  }
+  open_[op.file] = {fd, /*dirty=*/true, ++uses_};
+  return 0;
+}
+
+int FileExecutor::Write(const FileOp& op) {
+  OpenFile* file = Open(op.file);
+  if (file == nullptr) return errno;
+  file->dirty = true;
+  std::vector<iovec> slices;
+  slices.reserve(op.data.size());
+  for (const Bytes& slice : op.data) {
+    if (slice.empty()) continue;
+    slices.push_back({const_cast<char*>(slice.data()), slice.size()});
+  }
+  uint64_t offset = op.offset;
+  for (size_t first = 0; first < slices.size();) {
+    const int count = static_cast<int>(std::min<size_t>(IOV_MAX, slices.size() - first));
+    const ssize_t n = ::pwritev(file->fd, &slices[first], count, static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    offset += static_cast<uint64_t>(n);
+    // A disk that is nearly full takes a part; the next call then says why it takes no more.
+    size_t rest = static_cast<size_t>(n);
+    while (first < slices.size() && rest >= slices[first].iov_len) {
+      rest -= slices[first++].iov_len;
+    }
+    if (rest > 0) {
+      slices[first].iov_base = static_cast<char*>(slices[first].iov_base) + rest;
+      slices[first].iov_len -= rest;
+    }
+  }
+  return 0;
+}
+
+int FileExecutor::Sync(const FileOp& op) {
+  OpenFile* file = Open(op.file);
+  if (file == nullptr) return errno;
+  if (::fdatasync(file->fd) != 0) return errno;
+  file->dirty = false;
+  return 0;
+}
+
+int FileExecutor::Truncate(const FileOp& op) {
+  OpenFile* file = Open(op.file);
+  if (file == nullptr) return errno;
+  file->dirty = true;
+  return ::ftruncate(file->fd, static_cast<off_t>(op.size)) == 0 ? 0 : errno;
+}
+
+int FileExecutor::Rename(const FileOp& op) {
+  if (::renameat(directory_fd_, op.file.c_str(), directory_fd_, op.target.c_str()) != 0) {
+    return errno;
+  }
+  Close(op.target);
+  auto node = open_.extract(op.file);
+  if (!node.empty()) {
+    node.key() = op.target;
+    open_.insert(std::move(node));
+  }
+  return 0;
+}
+
+int FileExecutor::Remove(const FileOp& op) {
+  Close(op.file);
+  return ::unlinkat(directory_fd_, op.file.c_str(), 0) == 0 ? 0 : errno;
+}
+
+FileExecutor::OpenFile* FileExecutor::Open(const std::string& name) {
+  auto found = open_.find(name);
+  if (found == open_.end()) {
+    CloseLeastRecentlyUsed();
+    const int fd = ::openat(directory_fd_, name.c_str(), O_RDWR | O_CLOEXEC);
+    if (fd < 0) return nullptr;
+    found = open_.emplace(name, OpenFile{fd}).first;
+  }
+  found->second.last_use = ++uses_;
+  return &found->second;
+}
+
+void FileExecutor::Close(const std::string& name) {
+  auto found = open_.find(name);
+  if (found == open_.end()) return;
+  ::close(found->second.fd);
+  open_.erase(found);
+}
+
+void FileExecutor::CloseLeastRecentlyUsed() {
+  if (open_.size() < kOpenFilesMax) return;
+  auto oldest = open_.end();
+  for (auto it = open_.begin(); it != open_.end(); ++it) {
+    if (it->second.dirty) continue;
+    if (oldest == open_.end() || it->second.last_use < oldest->second.last_use) oldest = it;
+  }
+  if (oldest == open_.end()) return;
+  ::close(oldest->second.fd);
+  open_.erase(oldest);
+}
+
+}  // namespace lockstep::shell

@@ -1,0 +1,54 @@
+// One directory's files, reached by system calls that block. Used by one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "core/storage/file_ops.h"
+
+namespace lockstep::shell {
+
+class FileExecutor {
+ public:
+  // Requires: `path` is a directory.
+  explicit FileExecutor(std::string path);
+  ~FileExecutor();
+  FileExecutor(const FileExecutor&) = delete;
+  FileExecutor& operator=(const FileExecutor&) = delete;
+
+  // Carries out `op`; the completion has the error, if any. An operation that fails may have had a
+  // part of its effect, except that a failed kCreate leaves no file.
+  storage::FileDone Run(const storage::FileOp& op);
+
+ private:
+  struct OpenFile {
+    int fd = -1;
+    // Written to since the last sync. Such a file stays open: an error of the write-back is
+    // reported to those who have the file open, and may be forgotten when nobody has.
+    bool dirty = false;
+    uint64_t last_use = 0;
+  };
+
+  // Each returns 0 or an errno.
+  int List(storage::FileDone* done);
+  int Read(const storage::FileOp& op, storage::FileDone* done);
+  int Create(const storage::FileOp& op);
+  int Write(const storage::FileOp& op);
+  int Sync(const storage::FileOp& op);
+  int Truncate(const storage::FileOp& op);
+  int Rename(const storage::FileOp& op);
+  int Remove(const storage::FileOp& op);
+
+  // Null with errno set if it cannot be opened.
+  OpenFile* Open(const std::string& name);
+  void Close(const std::string& name);
+  void CloseLeastRecentlyUsed();
+
+  const std::string path_;
+  int directory_fd_ = -1;
+  std::map<std::string, OpenFile> open_;
+  uint64_t uses_ = 0;
+};
+
+}  // namespace lockstep::shell

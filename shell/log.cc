@@ -1,0 +1,173 @@
+#include "shell/log.h"
+
+#include "core/base/check.h"
+#include "spdlog/sinks/stdout_sinks.h"
+
+namespace lockstep::shell {
+namespace {
+
+spdlog::level::level_enum SpdlogLevel(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  LS_UNREACHABLE();
+}
+
+// How an event of the machine is shown.
+struct EventStyle {
+  LogLevel level;
+  const char* detail;  // what Event::detail counts
+};
+
+EventStyle StyleOf(EventKind kind) {
+  switch (kind) {
+    case EventKind::kLooking:
+      return {LogLevel::kInfo, "detail"};
+    case EventKind::kFollowing:
+      return {LogLevel::kInfo, "detail"};
+    case EventKind::kLeading:
+      return {LogLevel::kInfo, "detail"};
+    case EventKind::kElectionRound:
+      return {LogLevel::kDebug, "round"};
+    case EventKind::kEpochProposed:
+      return {LogLevel::kInfo, "detail"};
+    case EventKind::kEpochAccepted:
+      return {LogLevel::kInfo, "detail"};
+    case EventKind::kSyncDiff:
+      return {LogLevel::kInfo, "transactions"};
+    case EventKind::kSyncTrunc:
+      return {LogLevel::kInfo, "detail"};
+    case EventKind::kSyncTruncDiff:
+      return {LogLevel::kInfo, "transactions"};
+    case EventKind::kSyncSnap:
+      return {LogLevel::kInfo, "detail"};
+    case EventKind::kNewLeaderAcked:
+      return {LogLevel::kInfo, "detail"};
+    case EventKind::kEstablished:
+      return {LogLevel::kInfo, "detail"};
+    case EventKind::kUpToDate:
+      return {LogLevel::kInfo, "detail"};
+    case EventKind::kTruncated:
+      return {LogLevel::kInfo, "detail"};
+    case EventKind::kEpochExhausted:
+      return {LogLevel::kInfo, "detail"};
+    case EventKind::kLearnerDropped:
+      return {LogLevel::kWarning, "detail"};
+    case EventKind::kIgnored:
+      return {LogLevel::kDebug, "detail"};
+    case EventKind::kRecovered:
+      return {LogLevel::kInfo, "transactions"};
+    case EventKind::kTornTail:
+      return {LogLevel::kWarning, "bytes"};
+    case EventKind::kSegmentRolled:
+      return {LogLevel::kInfo, "segment"};
+    case EventKind::kSegmentDropped:
+      return {LogLevel::kInfo, "segment"};
+    case EventKind::kSnapshotWritten:
+      return {LogLevel::kInfo, "bytes"};
+    case EventKind::kSnapshotReceived:
+      return {LogLevel::kInfo, "bytes"};
+    case EventKind::kSyncCompleted:
+      return {LogLevel::kDebug, "records"};
+    case EventKind::kSessionCreated:
+      return {LogLevel::kDebug, "session"};
+    case EventKind::kSessionClosed:
+      return {LogLevel::kDebug, "session"};
+    case EventKind::kSessionMoved:
+      return {LogLevel::kDebug, "session"};
+    case EventKind::kSessionExpired:
+      return {LogLevel::kInfo, "session"};
+    case EventKind::kConnectionRefused:
+      return {LogLevel::kInfo, "detail"};
+    case EventKind::kConnectionClosed:
+      return {LogLevel::kDebug, "detail"};
+    case EventKind::kWatchFired:
+      return {LogLevel::kDebug, "watchers"};
+    case EventKind::kBackpressure:
+      return {LogLevel::kDebug, "connection"};
+    case EventKind::kCount:
+      break;
+  }
+  LS_UNREACHABLE();
+}
+
+std::string Hex(uint64_t number) { return fmt::format("{:#x}", number); }
+
+void AppendField(std::string_view key, std::string_view value, std::string* line) {
+  *line += ' ';
+  *line += key;
+  *line += '=';
+  if (!value.empty() && value.find_first_of(" \"=\n\t\r\\") == std::string_view::npos) {
+    *line += value;
+    return;
+  }
+  *line += '"';
+  for (char c : value) {
+    switch (c) {
+      case '"':
+        *line += "\\\"";
+        break;
+      case '\\':
+        *line += "\\\\";
+        break;
+      case '\n':
+        *line += "\\n";
+        break;
+      case '\t':
+        *line += "\\t";
+        break;
+      case '\r':
+        *line += "\\r";
+        break;
+      default:
+        *line += c;
+    }
+  }
+  *line += '"';
+}
+
+}  // namespace
+
+Log::Log(LogLevel level) : Log(level, std::make_shared<spdlog::sinks::stderr_sink_mt>()) {}
+
+Log::Log(LogLevel level, spdlog::sink_ptr sink) : logger_("lockstep", std::move(sink)) {
+  logger_.set_level(SpdlogLevel(level));
+  logger_.flush_on(spdlog::level::debug);
+  logger_.set_pattern("time=%Y-%m-%dT%H:%M:%S.%eZ level=%l%v", spdlog::pattern_time_type::utc);
+}
+
+void Log::SetServer(ServerId server) { server_ = " server=" + server.ToString(); }
+
+bool Log::enabled(LogLevel level) const { return logger_.should_log(SpdlogLevel(level)); }
+
+void Log::Write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
+  if (!enabled(level)) return;
+  std::string line = server_;
+  AppendField("event", event, &line);
+  for (const LogField& field : fields) AppendField(field.key, field.value, &line);
+  logger_.log(SpdlogLevel(level), line);
+}
+
+void Log::Write(const Event& event) {
+  const EventStyle style = StyleOf(event.kind);
+  if (!enabled(style.level)) return;
+  std::string line = server_;
+  AppendField("event", EventName(event.kind), &line);
+  if (event.peer) AppendField("peer", event.peer.ToString(), &line);
+  if (event.zxid != Zxid{}) AppendField("zxid", Hex(event.zxid.Packed()), &line);
+  if (event.detail != 0) {
+    const bool session = std::string_view(style.detail) == "session";
+    AppendField(style.detail, session ? Hex(event.detail) : std::to_string(event.detail), &line);
+  }
+  if (*event.reason != '\0') AppendField("reason", event.reason, &line);
+  logger_.log(SpdlogLevel(style.level), line);
+}
+
+}  // namespace lockstep::shell

@@ -1,0 +1,8 @@
+// The version of all programs.
+#pragma once
+
+namespace lockstep::shell {
+
+inline constexpr const char kVersion[] = LOCKSTEP_VERSION;
+
+}  // namespace lockstep::shell
