@@ -78,6 +78,7 @@ struct Connection {
   std::deque<Bytes> waiting;  // received, and not yet given to the cutter
   uint64_t waiting_bytes = 0;
 
+  bool full = false;          // no more is read from it until something is answered or sent
   bool paused = false;        // the host was asked to stop reading
   bool touched = false;       // heard from since the leader was last told
   uint64_t unsent_bytes = 0;  // sent and not yet written to the network

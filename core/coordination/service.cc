@@ -162,6 +162,7 @@ class Service::Impl {
 
   std::optional<LeaderDesk> desk_;             // while leading
   std::vector<LeaderDesk::AnswerTo> answers_;  // of the desk, in this step
+  std::vector<ConnectionId> flow_changes_;     // connections to pause or resume, in this step
   std::vector<SessionId> touched_;
   std::deque<std::pair<Zxid, Ticket>> syncs_;  // to be completed once applied; zxids ascend
   ServiceStats stats_;
@@ -268,7 +269,7 @@ void Service::Impl::OnClientWritten(Instant now, ConnectionId id, uint64_t bytes
   if (connection == nullptr) return;
   // The host may have sent bytes of its own here, before it knew that this is no four-letter word.
   connection->unsent_bytes -= std::min(bytes, connection->unsent_bytes);
-  if (!connection->paused) return;
+  if (!connection->full) return;
   const Step step{now, output};
   Continue(step, connection);
   Settle(step);
@@ -309,9 +310,9 @@ void Service::Impl::Send(Step step, Connection* connection, Bytes frame) {
 }
 
 bool Service::Impl::Full(const Connection& connection) const {
-  // Half of each bound is enough to stay paused, so that a connection at its bound is not paused
-  // and resumed for every request.
-  const uint64_t divisor = connection.paused ? 2 : 1;
+  // Half of each bound is enough to stay full, so that a connection at its bound is not paused and
+  // resumed for every request.
+  const uint64_t divisor = connection.full ? 2 : 1;
   return connection.requests.size() >=
              std::max<uint64_t>(1, options_.outstanding_requests_max / divisor) ||
          connection.unsent_bytes > options_.pending_reply_bytes_max / divisor ||
@@ -319,22 +320,17 @@ bool Service::Impl::Full(const Connection& connection) const {
           connection.buffered() > kHandshakeBytesMax);
 }
 
-// Handles the frames that are here, as far as the connection may be read, and tells the host when
-// that changes.
+// Handles the frames that are here, as far as the connection may be read.
 void Service::Impl::Continue(Step step, Connection* connection) {
   using State = Connection::State;
   for (;;) {
     if (connection->state == State::kClosed) return;
-    const bool full = Full(*connection);
-    if (full != connection->paused) {
-      connection->paused = full;
-      (full ? step.output->pauses : step.output->resumes).push_back(connection->id);
-      if (full) {
-        step.output->events.push_back(
-            {.kind = EventKind::kBackpressure, .detail = connection->id.value});
-      }
+    connection->full = Full(*connection);
+    if (connection->full != connection->paused &&
+        (flow_changes_.empty() || flow_changes_.back() != connection->id)) {
+      flow_changes_.push_back(connection->id);
     }
-    if (full || connection->state == State::kHandshaking) break;
+    if (connection->full || connection->state == State::kHandshaking) break;
     absl::StatusOr<std::optional<Bytes>> frame = connection->NextFrame();
     if (!frame.ok()) return Close(step, connection, "bad frame length");
     if (!frame->has_value()) return;
@@ -375,6 +371,17 @@ void Service::Impl::Settle(Step step) {
     }
   }
   answers_.clear();
+  // Once per step: the host could not tell the order of a pause and a resume.
+  for (ConnectionId id : flow_changes_) {
+    Connection* connection = Find(id);
+    if (connection == nullptr || connection->full == connection->paused) continue;
+    connection->paused = connection->full;
+    (connection->paused ? step.output->pauses : step.output->resumes).push_back(id);
+    if (connection->paused) {
+      step.output->events.push_back({.kind = EventKind::kBackpressure, .detail = id.value});
+    }
+  }
+  flow_changes_.clear();
   closed_.clear();
   while (!unconnected_.empty()) {
     const Connection* oldest = Find(unconnected_.front().second);
