@@ -77,12 +77,17 @@ void Election::OnEstablishedVote(Instant now, ServerId from, const Notification&
   // ever; only whom they follow counts (ZOOKEEPER-1732).
   ServerId leader = n.vote.leader;
   if (leader == own_.options.server) {
-    // They still follow who we were before a restart. Only this round's election may make us lead.
-    if (n.round != round_) return Ignored(output, from, "follows a former self");
+    // They still follow who we were before a restart. Only this round's election may make us lead;
+    // rounds start over with a process, so one may come again, but a reign leaves us a newer epoch.
+    if (n.round != round_ || n.vote != OwnVote()) {
+      return Ignored(output, from, "follows a former self");
+    }
   } else {
     auto word = established_.find(leader);
     bool leads = word != established_.end() && word->second.state == ServerState::kLeading;
+    // Ourselves included: with us it has a quorum, and we need not hear from those who follow it.
     bool followed = own_.voters.IsQuorum([&](ServerId server) {
+      if (server == own_.options.server) return true;
       auto member = established_.find(server);
       return member != established_.end() && member->second.vote.leader == leader;
     });

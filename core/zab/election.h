@@ -2,9 +2,9 @@
 // safety (discovery checks everything again); it makes the server with the best history lead, soon.
 //
 // Every looking server tells its round and its vote to all voters. Rounds are logical clocks: a
-// higher round restarts the count. Within a round a server adopts every better vote it hears. When a
-// quorum votes alike and no better vote comes for a while, that is the leader. A server that comes
-// late joins an established ensemble by a quorum of its members.
+// higher round restarts the count. Within a round a server adopts every better vote it hears. When
+// a quorum votes alike and no better vote comes for a while, that is the leader. A server that
+// comes late joins an established ensemble by a quorum of its members.
 //
 // Notifications are states: losing, repeating or reordering some of them only costs time.
 #pragma once

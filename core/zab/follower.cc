@@ -26,6 +26,7 @@ void Follower::OpenChannel(Output* output) {
 
 void Follower::OnChannelOpened(Instant now, ConnectionId channel, Output* output) {
   if (channel != channel_) return Ignored(output, leader_, "opened a channel that is given up");
+  LS_CHECK(phase_ == Phase::kConnecting);
   now_ = now;
   phase_ = Phase::kDiscovery;
   Send(FollowerInfo{own_.options.server, own_.accepted_epoch}, output);
@@ -52,11 +53,15 @@ void Follower::OnReceived(Instant now, ConnectionId channel, const Message& mess
   std::visit([&](const auto& m) { On(m, output); }, message);
 }
 
-// ---- Phase 1: discovery --------------------------------------------------------------------------
+// ---- Phase 1: discovery
+// --------------------------------------------------------------------------
 
 void Follower::On(const LeaderInfo& message, Output* output) {
   if (phase_ != Phase::kDiscovery) return Abandon("LEADERINFO out of order");
-  if (message.epoch < own_.accepted_epoch) return Abandon("the leader's epoch is older than promised");
+  if (message.epoch < own_.accepted_epoch)
+    return Abandon("the leader's epoch is older than promised");
+  // Promised, it would leave no epoch for anyone who leads after this one.
+  if (message.epoch >= kEpochMax) return Abandon("LEADERINFO of an epoch that has no successor");
   epoch_ = message.epoch;
   phase_ = Phase::kPromising;
   if (message.epoch == own_.accepted_epoch) return SendAckEpoch(/*counts=*/false, output);
@@ -77,7 +82,8 @@ void Follower::SendAckEpoch(bool counts, Output* output) {
   Send(std::move(ack), output);
 }
 
-// ---- Phase 2: synchronization --------------------------------------------------------------------
+// ---- Phase 2: synchronization
+// --------------------------------------------------------------------
 
 void Follower::BeginSynchronization(Output* output) {
   if (phase_ != Phase::kSynchronization || sync_begun_) {
@@ -97,13 +103,15 @@ void Follower::On(const Trunc& message, Output* output) {
   BeginSynchronization(output);
   if (abandoned_) return;
   LS_CHECK_GE(message.to, own_.committed);  // see OwnState::Truncate
-  if (!own_.history.Contains(message.to)) return Abandon("TRUNC to a transaction that we do not have");
+  if (!own_.history.Contains(message.to))
+    return Abandon("TRUNC to a transaction that we do not have");
   own_.Truncate(message.to, output);
 }
 
 void Follower::On(const Snap& message, Output* output) {
   BeginSynchronization(output);
   if (abandoned_) return;
+  if (message.zxid.epoch > epoch_) return Abandon("SNAP of a later epoch");
   receiving_ = Receiving{message.zxid};
 }
 
@@ -163,7 +171,8 @@ void Follower::On(const UpToDate& message, Output* output) {
   output->deliveries.push_back(ServiceChanged{Service::kFollowing, leader_, epoch_});
 }
 
-// ---- Phase 3: broadcast --------------------------------------------------------------------------
+// ---- Phase 3: broadcast
+// --------------------------------------------------------------------------
 
 void Follower::On(const Proposal& message, Output* output) {
   if (!sync_begun_ || receiving_) return Abandon("PROPOSAL out of order");
@@ -186,10 +195,11 @@ void Follower::OnPersisted(Output* output) {
 }
 
 void Follower::MaybeAck(Output* output) {
-  // Before the ack of NEWLEADER the leader does not count these, and after it nothing is skipped: an
-  // ACK says "everything up to".
+  // Before the ack of NEWLEADER the leader does not count these, and after it nothing is skipped:
+  // an ACK says "everything up to".
   if (phase_ != Phase::kAcknowledged && phase_ != Phase::kBroadcast) return;
-  Zxid durable = own_.options.rules.ack_after_durable ? own_.history.durable() : own_.history.last();
+  Zxid durable =
+      own_.options.rules.ack_after_durable ? own_.history.durable() : own_.history.last();
   if (durable.epoch != epoch_ || durable <= acked_) return;
   acked_ = durable;
   Send(Ack{durable}, output);
@@ -202,9 +212,13 @@ void Follower::On(const Commit& message, Output* output) {
   own_.DeliverCommitted(output);
 }
 
-void Follower::On(const Ping&, Output* output) { output->deliveries.push_back(PingAsked{}); }
+void Follower::On(const Ping&, Output* output) {
+  if (phase_ < Phase::kAcknowledging) return Abandon("PING out of order");
+  output->deliveries.push_back(PingAsked{});
+}
 
 void Follower::On(const Reply& message, Output* output) {
+  if (!established()) return Abandon("reply before UPTODATE");
   output->deliveries.push_back(ReplyReceived{message.payload});
 }
 
@@ -214,7 +228,10 @@ void Follower::SendRequest(const Bytes& payload, Output* output) {
 }
 
 void Follower::AnswerPing(const Bytes& payload, Output* output) {
-  if (!channel_) return Ignored(output, leader_, "answer to a ping of a lost leader");
+  // Pings begin with the live stream, behind NEWLEADER.
+  if (phase_ < Phase::kAcknowledging) {
+    return Ignored(output, leader_, "answer to a ping of a lost leader");
+  }
   Send(Ping{payload}, output);
 }
 

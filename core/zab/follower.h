@@ -57,7 +57,9 @@ class Follower {
 
   void OpenChannel(Output* output);
   void Abandon(const char* reason) { abandoned_ = reason; }
-  void Send(Message message, Output* output) { output->sends.push_back({channel_, std::move(message)}); }
+  void Send(Message message, Output* output) {
+    output->sends.push_back({channel_, std::move(message)});
+  }
 
   void On(const LeaderInfo& message, Output* output);
   void On(const Diff& message, Output* output);

@@ -1,5 +1,5 @@
-// A server's history: the sequence of transactions it has accepted. A window of it is in memory, for
-// synchronizing learners and for delivery; all of it is in the journal and the snapshots.
+// A server's history: the sequence of transactions it has accepted. A window of it is in memory,
+// for synchronizing learners and for delivery; all of it is in the journal and the snapshots.
 //
 // Invariants:
 //  1. The window is strictly ascending and starts after base().
@@ -66,7 +66,7 @@ class History {
   Zxid base_;
   Zxid durable_;
   std::deque<Transaction> window_;
-  uint64_t bytes_ = 0;          // of the window's bodies
+  uint64_t bytes_ = 0;           // of the window's bodies
   std::deque<Pending> pending_;  // ascending ids
 };
 

@@ -23,7 +23,8 @@ struct Transaction {
   Bytes body;
 };
 
-// ---- Inputs --------------------------------------------------------------------------------------
+// ---- Inputs
+// --------------------------------------------------------------------------------------
 
 // The peer's deadline has come, or may have. Never wrong to send.
 struct Wake {};
@@ -73,7 +74,8 @@ struct SendReply {
   ServerId to;
   Bytes payload;
 };
-// Application, on a learner: the answer to PingAsked, with what it has to say (its touched sessions).
+// Application, on a learner: the answer to PingAsked, with what it has to say (its touched
+// sessions).
 struct AnswerPing {
   Bytes payload;
 };
@@ -83,11 +85,12 @@ struct SnapshotChunk {
   Bytes data;
   bool last = false;
 };
-using Input = std::variant<Wake, ReceivedNotification, NotificationLinkUp, ChannelOpened,
-                           ChannelClosed, Received, Persisted, Propose, SendRequest, SendReply,
-                           AnswerPing, SnapshotChunk>;
+using Input =
+    std::variant<Wake, ReceivedNotification, NotificationLinkUp, ChannelOpened, ChannelClosed,
+                 Received, Persisted, Propose, SendRequest, SendReply, AnswerPing, SnapshotChunk>;
 
-// ---- Outputs -------------------------------------------------------------------------------------
+// ---- Outputs
+// -------------------------------------------------------------------------------------
 
 // Durable writes, in the order of `id`; the journal keeps that order on disk.
 struct AppendTransaction {
@@ -104,13 +107,15 @@ struct SetCurrentEpoch {
   Epoch epoch;
 };
 // The history now starts at `zxid`, with the snapshot whose chunks were handed out before
-// (ReceivedSnapshotChunk): first the snapshot is made durable, then the journal says that it counts.
+// (ReceivedSnapshotChunk): first the snapshot is made durable, then the journal says that it
+// counts.
 struct InstallSnapshot {
   Zxid zxid;
 };
 struct Persist {
   WriteId id;
-  std::variant<AppendTransaction, TruncateHistory, SetAcceptedEpoch, SetCurrentEpoch, InstallSnapshot>
+  std::variant<AppendTransaction, TruncateHistory, SetAcceptedEpoch, SetCurrentEpoch,
+               InstallSnapshot>
       write;
 };
 
@@ -128,8 +133,8 @@ struct StartSnapshot {
   Zxid zxid;
 };
 
-// Learner: a piece of a snapshot from the leader. `first` starts a new one (and drops a half-received
-// one). The pieces count for nothing until InstallSnapshot.
+// Learner: a piece of a snapshot from the leader. `first` starts a new one (and drops a
+// half-received one). The pieces count for nothing until InstallSnapshot.
 struct ReceivedSnapshotChunk {
   Zxid zxid;
   bool first = false;
@@ -163,14 +168,14 @@ struct RequestReceived {  // leader: SendRequest of the learner `from`
 struct ReplyReceived {  // learner: SendReply of the leader
   Bytes payload;
 };
-struct PingAsked {};  // learner: the leader pings; answer with AnswerPing
+struct PingAsked {};   // learner: the leader pings; answer with AnswerPing
 struct PingReceived {  // leader: the answer of the learner `from`
   ServerId from;
   Bytes payload;
 };
-using Delivery = std::variant<Deliver, RestoreSnapshot, ServiceChanged, RequestReceived,
-                              ReplyReceived, PingAsked, PingReceived, StartSnapshot,
-                              ReceivedSnapshotChunk>;
+using Delivery =
+    std::variant<Deliver, RestoreSnapshot, ServiceChanged, RequestReceived, ReplyReceived,
+                 PingAsked, PingReceived, StartSnapshot, ReceivedSnapshotChunk>;
 
 struct Output {
   struct NotificationTo {

@@ -7,6 +7,10 @@
 #include "core/zab/learner_sync.h"
 
 namespace lockstep::zab {
+namespace {
+// So many times the usual window a learner may hold in our memory while it gets a snapshot.
+constexpr uint64_t kSnapshotWindows = 8;
+}  // namespace
 
 void Leader::Start(Instant now, Output* output) {
   now_ = now;
@@ -49,8 +53,7 @@ Leader::Learner* Leader::Find(ServerId server) {
   return nullptr;
 }
 
-void Leader::OnReceived(Instant now, ConnectionId channel, const Message& message,
-                        Output* output) {
+void Leader::OnReceived(Instant now, ConnectionId channel, const Message& message, Output* output) {
   auto found = learners_.find(channel);
   if (found == learners_.end()) return Ignored(output, {}, "message on a channel that is given up");
   now_ = now;
@@ -58,7 +61,8 @@ void Leader::OnReceived(Instant now, ConnectionId channel, const Message& messag
   std::visit([&](const auto& m) { On(channel, found->second, m, output); }, message);
 }
 
-// ---- Phase 1: discovery --------------------------------------------------------------------------
+// ---- Phase 1: discovery
+// --------------------------------------------------------------------------
 
 void Leader::On(ConnectionId channel, Learner& learner, const FollowerInfo& message,
                 Output* output) {
@@ -67,6 +71,10 @@ void Leader::On(ConnectionId channel, Learner& learner, const FollowerInfo& mess
   }
   if (!own_.voters.Contains(message.server) || message.server == own_.options.server) {
     return Drop(channel, "FOLLOWERINFO of a server that is no voter", output);
+  }
+  // Its word alone must not use up the epochs of the ensemble, or stop this server.
+  if (message.accepted_epoch.Next() >= kEpochMax) {
+    return Drop(channel, "FOLLOWERINFO of an epoch that has no successor", output);
   }
   // The learner has started over; its old channel is dead, whether we have noticed or not.
   for (const auto& [other, known] : learners_) {
@@ -102,8 +110,8 @@ void Leader::MaybeProposeEpoch(Output* output) {
   for (const auto& [channel, learner] : learners_) {
     highest = std::max(highest, learner.accepted_epoch);
   }
+  if (highest.Next() >= kEpochMax) return Abdicate("no epoch is left");
   epoch_ = highest.Next();
-  LS_CHECK_GT(epoch_, highest);  // 2^32 epochs are used up
   own_.accepted_epoch = epoch_;
   accepted_epoch_write_ = own_.Write(SetAcceptedEpoch{epoch_}, output);
   // If the epoch is out before we have promised it ourselves, we may come back from a crash and
@@ -158,10 +166,10 @@ void Leader::MaybeBeginSynchronization(Output* output) {
   }
 }
 
-// ---- Phase 2: synchronization --------------------------------------------------------------------
+// ---- Phase 2: synchronization
+// --------------------------------------------------------------------
 
-// Decides what the learner gets, sends it, and lets it into the live stream, all in one step: no
-// proposal can fall in between (ZOOKEEPER-962).
+// Decides what the learner gets, and sends it.
 void Leader::Synchronize(ConnectionId channel, Learner& learner, Output* output) {
   LS_CHECK(learner.phase == LearnerPhase::kPromised);
   const std::vector<Zxid> epoch_ends = std::move(learner.epoch_ends);
@@ -171,6 +179,7 @@ void Leader::Synchronize(ConnectionId channel, Learner& learner, Output* output)
   if (plan.mode == SyncPlan::Mode::kSnap) {
     learner.phase = LearnerPhase::kSnapshot;
     learner.snapshot = own_.delivered;
+    learner.decided_at = last;
     Note(output, {.kind = EventKind::kSyncSnap, .peer = learner.server, .zxid = own_.delivered});
     Send(channel, Snap{own_.delivered, last}, output);
     output->deliveries.push_back(StartSnapshot{channel, own_.delivered});
@@ -192,8 +201,14 @@ void Leader::Synchronize(ConnectionId channel, Learner& learner, Output* output)
 }
 
 void Leader::SendHistory(ConnectionId channel, Learner& learner, Zxid after, Output* output) {
+  // The learner is in the live stream after this step, so what it is sent must reach up to what the
+  // stream has come to now. If it ended where our history did when we decided what to send, the
+  // proposals made while the snapshot was on its way would never reach the learner.
+  Zxid to = own_.options.rules.join_live_stream_atomically || learner.decided_at == Zxid{}
+                ? own_.history.last()
+                : learner.decided_at;
   const auto& window = own_.history.window();
-  for (size_t i = own_.history.IndexAfter(after); i < window.size(); i++) {
+  for (size_t i = own_.history.IndexAfter(after); i < window.size() && window[i].zxid <= to; i++) {
     Send(channel, Proposal{window[i].zxid, own_.history.Before(i), window[i].body}, output);
   }
   Send(channel, NewLeader{epoch_}, output);
@@ -203,12 +218,14 @@ void Leader::SendHistory(ConnectionId channel, Learner& learner, Zxid after, Out
   learner.marked_at = now_;
 }
 
-void Leader::OnSnapshotChunk(ConnectionId channel, const Bytes& data, bool last, Output* output) {
+void Leader::OnSnapshotChunk(Instant now, ConnectionId channel, const Bytes& data, bool last,
+                             Output* output) {
+  now_ = now;
   auto found = learners_.find(channel);
   if (found == learners_.end() || found->second.phase != LearnerPhase::kSnapshot) {
     return Ignored(output, {}, "a snapshot for a channel that is given up");
   }
-  found->second.last_heard = now_;  // it cannot answer while we keep the channel busy
+  found->second.last_heard = now;  // it cannot answer while we keep the channel busy
   Send(channel, SnapChunk{data, last}, output);
   if (last) SendHistory(channel, found->second, found->second.snapshot, output);
 }
@@ -219,6 +236,8 @@ void Leader::On(ConnectionId channel, Learner& learner, const AckNewLeader& mess
     return Drop(channel, "ACK of NEWLEADER out of order", output);
   }
   learner.phase = LearnerPhase::kAcknowledged;
+  // It says so at least of the initial history. From here on, what it does not acknowledge is late.
+  learner.acked = initial_last_;
   if (phase_ == Phase::kBroadcast) return SendUpToDate(channel, learner, output);
   MaybeEstablish(output);
 }
@@ -252,7 +271,8 @@ void Leader::SendUpToDate(ConnectionId channel, Learner& learner, Output* output
   Send(channel, UpToDate{own_.committed}, output);
 }
 
-// ---- Phase 3: broadcast --------------------------------------------------------------------------
+// ---- Phase 3: broadcast
+// --------------------------------------------------------------------------
 
 bool Leader::CanPropose() const {
   if (phase_ != Phase::kBroadcast || abdicated_ != nullptr) return false;
@@ -282,6 +302,7 @@ void Leader::On(ConnectionId channel, Learner& learner, const Ack& message, Outp
   if (learner.phase < LearnerPhase::kAcknowledged) {
     return Drop(channel, "ACK before the ACK of NEWLEADER", output);
   }
+  if (message.zxid.epoch != epoch_) return Drop(channel, "ACK of another epoch", output);
   if (message.zxid > learner.sent) return Drop(channel, "ACK of what was not sent", output);
   if (message.zxid <= learner.acked) return Ignored(output, learner.server, "ACK repeated");
   learner.acked = message.zxid;
@@ -332,7 +353,8 @@ void Leader::OnPersisted(Instant now, Output* output) {
   if (phase_ == Phase::kBroadcast) MaybeEndEpoch(output);
 }
 
-void Leader::On(ConnectionId, Learner& learner, const Ping& message, Output* output) {
+void Leader::On(ConnectionId channel, Learner& learner, const Ping& message, Output* output) {
+  if (learner.phase < LearnerPhase::kSent) return Drop(channel, "PING out of order", output);
   if (!message.payload.empty()) {
     output->deliveries.push_back(PingReceived{learner.server, message.payload});
   }
@@ -366,6 +388,12 @@ void Leader::OnWake(Instant now, Output* output) {
 
 void Leader::CheckProgress(Instant now, Output* output) {
   std::vector<ConnectionId> silent;
+  std::vector<ConnectionId> slow;
+  // What comes after a snapshot stays in memory while the snapshot is on its way.
+  const PeerOptions& options = own_.options;
+  bool window_too_long =
+      own_.history.window().size() > kSnapshotWindows * options.window_transactions ||
+      own_.history.bytes() > kSnapshotWindows * options.window_bytes;
   for (auto& [channel, learner] : learners_) {
     Duration limit = learner.phase == LearnerPhase::kUpToDate ? own_.options.sync_timeout
                                                               : own_.options.init_timeout;
@@ -373,13 +401,14 @@ void Leader::CheckProgress(Instant now, Output* output) {
       learner.mark = learner.sent;
       learner.marked_at = now;
     }
-    // The initial history is acknowledged by ACK of NEWLEADER, not by zxids.
-    if (learner.mark.epoch != epoch_) learner.marked_at = now;
     if (now - learner.last_heard > limit || now - learner.marked_at > limit) {
       silent.push_back(channel);
+    } else if (learner.phase == LearnerPhase::kSnapshot && window_too_long) {
+      slow.push_back(channel);
     }
   }
   for (ConnectionId channel : silent) Drop(channel, "no word within the limit", output);
+  for (ConnectionId channel : slow) Drop(channel, "its snapshot takes too long", output);
   if (phase_ != Phase::kBroadcast) return;
 
   if (own_.history.durable() >= own_mark_) {

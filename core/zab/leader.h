@@ -1,6 +1,7 @@
 // The phases of Zab as a leader sees them: it collects a quorum and proposes an epoch, waits for a
 // quorum of promises, synchronizes each learner with its own history, and, once a quorum has
-// acknowledged that, broadcasts. It counts itself as one of its followers, by its own durable writes.
+// acknowledged that, broadcasts. It counts itself as one of its followers, by its own durable
+// writes.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ class Leader {
   void OnWake(Instant now, Output* output);
   void Propose(Bytes body, Output* output);
   void SendReply(ServerId to, const Bytes& payload, Output* output);
-  void OnSnapshotChunk(ConnectionId channel, const Bytes& data, bool last, Output* output);
+  void OnSnapshotChunk(Instant now, ConnectionId channel, const Bytes& data, bool last,
+                       Output* output);
   // Closes every channel, for the end of the reign.
   void CloseAll(Output* output);
 
@@ -69,12 +71,13 @@ class Leader {
   struct Learner {
     ServerId server;  // 0 before FOLLOWERINFO
     LearnerPhase phase = LearnerPhase::kConnected;
-    Epoch accepted_epoch;            // from FOLLOWERINFO
-    bool promised = false;           // its ACKEPOCH counts
-    std::vector<Zxid> epoch_ends;    // from ACKEPOCH, until synchronization begins
-    Zxid snapshot;                   // kSnapshot: the state it will have
-    Zxid sent;                       // the last proposal that was sent
-    Zxid acked;                      // everything up to here is durable there
+    Epoch accepted_epoch;          // from FOLLOWERINFO
+    bool promised = false;         // its ACKEPOCH counts
+    std::vector<Zxid> epoch_ends;  // from ACKEPOCH, until synchronization begins
+    Zxid snapshot;                 // kSnapshot: the state it will have
+    Zxid decided_at;               // kSnapshot: our last transaction when we decided on it
+    Zxid sent;                     // the last proposal that was sent
+    Zxid acked;                    // everything up to here is durable there
     Instant last_heard;
     // Everything up to `mark` had been sent at `marked_at`; that it is still not acked long after
     // means that the learner's disk is stuck, however promptly it answers pings.

@@ -21,11 +21,12 @@ struct SyncPlan {
 // Compares `history` (ours, the leader's) with a learner that has said where each epoch ends in its
 // own (AckEpoch::epoch_ends: ascending, not empty, the last one is its last transaction).
 //
-// Two servers that have a transaction <e,c> have equal histories up to it: everything in epoch e was
-// proposed by one leader, in order, on top of one initial history. So within an epoch that both
-// know, the shorter one is common; and the newest such epoch gives the longest common prefix. Having
-// only the learner's last zxid, one cannot tell whether it has our transactions of an epoch in
-// between; ZooKeeper guessed, and learners kept transactions that nobody else had (ZOOKEEPER-1154).
+// Two servers that have a transaction <e,c> have equal histories up to it: everything in epoch e
+// was proposed by one leader, in order, on top of one initial history. So within an epoch that both
+// know, the shorter one is common; and the newest such epoch gives the longest common prefix.
+// Having only the learner's last zxid, one cannot tell whether it has our transactions of an epoch
+// in between; ZooKeeper guessed, and learners kept transactions that nobody else had
+// (ZOOKEEPER-1154).
 SyncPlan PlanSync(const History& history, const std::vector<Zxid>& epoch_ends);
 
 }  // namespace lockstep::zab

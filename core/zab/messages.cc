@@ -44,10 +44,14 @@ struct Printer {
 
 const char* ToString(ServerState state) {
   switch (state) {
-    case ServerState::kLooking: return "LOOKING";
-    case ServerState::kFollowing: return "FOLLOWING";
-    case ServerState::kLeading: return "LEADING";
-    case ServerState::kObserving: return "OBSERVING";
+    case ServerState::kLooking:
+      return "LOOKING";
+    case ServerState::kFollowing:
+      return "FOLLOWING";
+    case ServerState::kLeading:
+      return "LEADING";
+    case ServerState::kObserving:
+      return "OBSERVING";
   }
   LS_UNREACHABLE();
 }

@@ -1,7 +1,7 @@
 // The messages of Zab, with ZooKeeper's names. docs/zab.md has the table: from, to, phase, handler.
 //
-// Two kinds travel differently. A Notification is a state, not an event: only the newest one of each
-// sender matters, and any may be lost, repeated or late. All others travel on a channel, a
+// Two kinds travel differently. A Notification is a state, not an event: only the newest one of
+// each sender matters, and any may be lost, repeated or late. All others travel on a channel, a
 // connection that a learner opens to its leader: in order, none lost before the channel breaks.
 #pragma once
 
@@ -49,7 +49,8 @@ struct LeaderInfo {
   Epoch epoch;
 };
 
-// Learner -> leader: the promise not to accept anything of an older epoch, once it is durable. ACK-E.
+// Learner -> leader: the promise not to accept anything of an older epoch, once it is durable.
+// ACK-E.
 struct AckEpoch {
   // Absent if the learner had already accepted this very epoch: it keeps the channel and will be
   // synchronized, but its promise was given before and does not count again.
@@ -136,9 +137,9 @@ struct Reply {
   Bytes payload;
 };
 
-using Message = std::variant<FollowerInfo, LeaderInfo, AckEpoch, Diff, Trunc, Snap, SnapChunk,
-                             NewLeader, AckNewLeader, UpToDate, Proposal, Ack, Commit, Ping, Request,
-                             Reply>;
+using Message =
+    std::variant<FollowerInfo, LeaderInfo, AckEpoch, Diff, Trunc, Snap, SnapChunk, NewLeader,
+                 AckNewLeader, UpToDate, Proposal, Ack, Commit, Ping, Request, Reply>;
 
 // "Proposal <3,7>": for traces and test failures.
 std::string ToString(const Message& message);

@@ -74,7 +74,8 @@ void OwnState::DeliverCommitted(Output* output) {
   if (options.rules.apply_after_locally_durable) limit = std::min(limit, history.durable());
   if (delivered >= limit) return;
   const auto& window = history.window();
-  for (size_t i = history.IndexAfter(delivered); i < window.size() && window[i].zxid <= limit; i++) {
+  for (size_t i = history.IndexAfter(delivered); i < window.size() && window[i].zxid <= limit;
+       i++) {
     delivered = window[i].zxid;
     output->deliveries.push_back(Deliver{window[i]});
   }

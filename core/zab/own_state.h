@@ -14,6 +14,9 @@
 
 namespace lockstep::zab {
 
+// The last epoch that nobody may promise: there would be none left for the next leader.
+inline constexpr Epoch kEpochMax{0xffff'ffff};
+
 struct OwnState {
   OwnState(const PeerOptions& options, DurableState durable);
 

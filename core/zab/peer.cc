@@ -98,7 +98,8 @@ void Peer::Impl::Settle(Instant now, Output* output) {
   }
 }
 
-// ---- Transitions ---------------------------------------------------------------------------------
+// ---- Transitions
+// ---------------------------------------------------------------------------------
 
 void Peer::Impl::BecomeLooking(const char* reason, Output* output) {
   LS_CHECK(looking() == nullptr);
@@ -140,7 +141,8 @@ void Peer::Impl::BecomeLeading(Instant now, Output* output) {
   role_.emplace<Leader>(&own_).Start(now, output);
 }
 
-// ---- Inputs --------------------------------------------------------------------------------------
+// ---- Inputs
+// --------------------------------------------------------------------------------------
 
 void Peer::Impl::On(Instant now, const Wake&, Output* output) {
   if (Election* election = looking()) {
@@ -237,9 +239,9 @@ void Peer::Impl::On(Instant, const zab::AnswerPing& input, Output* output) {
   Ignored(output, {}, "answer to a ping of a lost leader");
 }
 
-void Peer::Impl::On(Instant, const SnapshotChunk& input, Output* output) {
+void Peer::Impl::On(Instant now, const SnapshotChunk& input, Output* output) {
   if (Leader* leader = leading()) {
-    return leader->OnSnapshotChunk(input.channel, input.data, input.last, output);
+    return leader->OnSnapshotChunk(now, input.channel, input.data, input.last, output);
   }
   Ignored(output, {}, "a snapshot of a former leader");
 }
@@ -247,15 +249,15 @@ void Peer::Impl::On(Instant, const SnapshotChunk& input, Output* output) {
 void Peer::Impl::TrimHistory() {
   if (own_.install) return;
   Zxid up_to = own_.delivered;
-  // A learner that is being sent a snapshot needs what comes after it. A slow one may hold twice the
-  // window; then it loses its place and starts over.
+  // A learner that is being sent a snapshot needs what comes after it; the leader bounds how much.
   if (const Leader* leader = leading()) {
     if (auto needed = leader->window_needed_after()) up_to = std::min(up_to, *needed);
   }
   own_.history.Trim(up_to, own_.options.window_transactions, own_.options.window_bytes);
 }
 
-// ---- What can be seen ----------------------------------------------------------------------------
+// ---- What can be seen
+// ----------------------------------------------------------------------------
 
 Instant Peer::Impl::next_deadline() const {
   if (const Election* election = looking()) {

@@ -40,10 +40,10 @@ struct PeerOptions {
   // So often at most; then the election is held again.
   uint32_t channel_attempts_max = 20;
 
-  uint32_t proposals_in_flight_max = 10'000;     // proposed and not committed
-  uint64_t window_bytes = 64 << 20;              // of transactions kept for DIFF
-  uint32_t window_transactions = 100'000;        // likewise, a count
-  uint32_t counter_max = 0xffff'ffff;            // of a zxid, inclusive; then a new epoch begins
+  uint32_t proposals_in_flight_max = 10'000;  // proposed and not committed
+  uint64_t window_bytes = 64 << 20;           // of transactions kept for DIFF
+  uint32_t window_transactions = 100'000;     // likewise, a count
+  uint32_t counter_max = 0xffff'ffff;         // of a zxid, inclusive; then a new epoch begins
 
   Rules rules;
 };

@@ -23,7 +23,7 @@ const std::vector<RuleEntry>& AllRules() {
       {"truncate_before_diff", &Rules::truncate_before_diff,
        "a learner keeps transactions that the leader does not have (ZOOKEEPER-1154)"},
       {"join_live_stream_atomically", &Rules::join_live_stream_atomically,
-       "a learner joins the live stream a step after its DIFF was decided (ZOOKEEPER-962)"},
+       "a learner misses what was proposed while its snapshot was sent (ZOOKEEPER-962)"},
       {"propose_to_unacknowledged_learners", &Rules::propose_to_unacknowledged_learners,
        "learners that have not yet acknowledged NEWLEADER miss proposals"},
       {"apply_after_locally_durable", &Rules::apply_after_locally_durable,

@@ -16,7 +16,8 @@ struct Rules {
   // AckNewLeader leaves only after the initial history and the current epoch are durable.
   // R1; ZOOKEEPER-3911, 4646.
   bool ack_new_leader_after_history_is_durable = true;
-  // The current epoch is written after the initial history that it promises. R2; ZOOKEEPER-4643, 4785.
+  // The current epoch is written after the initial history that it promises. R2; ZOOKEEPER-4643,
+  // 4785.
   bool current_epoch_after_history = true;
   // A follower writes the accepted epoch before it promises it in ACKEPOCH. R1; ZOOKEEPER-335.
   bool accepted_epoch_before_ack_epoch = true;
@@ -29,11 +30,11 @@ struct Rules {
   bool vote_by_epoch_first = true;
   // A leader gives up if a learner's history is ahead of its own. Zab 1.0, phase 1.
   bool abdicate_if_a_follower_is_ahead = true;
-  // A learner whose history is not a prefix of the leader's is truncated to the common prefix before
-  // it gets anything. R5; ZOOKEEPER-1154.
+  // A learner whose history is not a prefix of the leader's is truncated to the common prefix
+  // before it gets anything. R5; ZOOKEEPER-1154.
   bool truncate_before_diff = true;
-  // A learner joins the live stream in the same step that decides what it is sent first.
-  // R6; ZOOKEEPER-962.
+  // In the step in which a learner joins the live stream, what it has been sent reaches up to it:
+  // no proposal falls between its snapshot and the stream. R6; ZOOKEEPER-962.
   bool join_live_stream_atomically = true;
   // Proposals go to every learner that was sent NEWLEADER, also before it has acknowledged it.
   bool propose_to_unacknowledged_learners = true;
@@ -45,14 +46,15 @@ struct Rules {
   bool serve_after_quorum_of_new_leader = true;
   // A leader that no quorum has answered within syncLimit steps down.
   bool step_down_without_quorum = true;
-  // A server looks for a leader only when its own outstanding writes are durable. R4; ZOOKEEPER-4712.
+  // A server looks for a leader only when its own outstanding writes are durable. R4;
+  // ZOOKEEPER-4712.
   bool drain_writes_before_election = true;
 };
 
 // Every rule with its name, for `--break` and `lockstep-sim list rules`.
 struct RuleEntry {
   const char* name;
-  bool Rules::*member;
+  bool Rules::* member;
   const char* says;  // what goes wrong without it, and the historic fault
 };
 const std::vector<RuleEntry>& AllRules();
