@@ -17,13 +17,13 @@ constexpr uint64_t kPreparing = 1;
 Journal::Journal(const StoreOptions& options, Operations* operations)
     : options_(options), operations_(operations) {}
 
-void Journal::Open(JournalEnd from) {
+void Journal::Open(JournalEnd from, StoreOutput* output) {
   segments_ = std::move(from.segments);
   header_ = from.header;
   end_ = from.end;
   written_ = from.checkpoint;
   next_ = from.next_prepared ? Next::kPrepared : Next::kNone;
-  if (!header_.has_value()) return;
+  if (!header_.has_value()) return Roll(output);
   file_ = FileOf(header_->sequence);
   seed_ = header_->Seed();
 }
@@ -109,6 +109,7 @@ bool Journal::Advance(const Record& record, StoreOutput* output) {
 
 void Journal::Flush(StoreOutput* output) {
   if (under_way_ > 0) return;
+  LS_CHECK(has_segment());
   const auto own_at = [this](size_t i) { return tags_[i].id == WriteId{}; };
   if (!records_.empty() && own_at(0) && OwnSnapshotIsVoid()) {
     records_.erase(records_.begin());
@@ -122,8 +123,7 @@ void Journal::Flush(StoreOutput* output) {
   const bool segment_is_empty = end_ == kSegmentHeaderBytes;
   uint64_t bytes = EncodedBytes(records_[0]);
   // A record that is larger than a segment gets one of its own.
-  if (!header_.has_value() ||
-      (!segment_is_empty && start + kBatchHeaderBytes + bytes > options_.segment_bytes)) {
+  if (!segment_is_empty && start + kBatchHeaderBytes + bytes > options_.segment_bytes) {
     return Roll(output);
   }
 
@@ -213,7 +213,9 @@ void Journal::FinishRoll(StoreOutput* output) {
 
 void Journal::OnDone(const Operation& operation, StoreOutput* output) {
   if (operation.number == kPreparing) {
-    if (--creating_ == 0) next_ = Next::kPrepared;
+    if (--creating_ > 0) return;
+    next_ = Next::kPrepared;
+    if (!header_.has_value()) Roll(output);
     return;
   }
   LS_CHECK_GT(under_way_, 0);

@@ -36,8 +36,10 @@ class Journal {
  public:
   Journal(const StoreOptions& options, Operations* operations);
 
+  // At the first start, makes the first segment; nothing may be appended before has_segment().
   // Requires: once, before all that follows.
-  void Open(JournalEnd from);
+  void Open(JournalEnd from, StoreOutput* output);
+  bool has_segment() const { return header_.has_value(); }
 
   // Queues the record of a caller. With `hold` (not 0) it waits, and all records after it, for
   // Release(hold).

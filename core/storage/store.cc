@@ -54,9 +54,10 @@ class Store::Impl {
     WriteId record;  // that makes it count; 0 until it has been appended
   };
 
-  bool serving() const { return recovery_ == nullptr && !dead_; }
+  bool serving() const { return recovery_ == nullptr && !recovered_.has_value() && !dead_; }
   void OnWriterDone(const Operation& operation, StoreOutput* output);
   void FinishRecovery(StoreOutput* output);
+  void MaybeServe(StoreOutput* output);
   void AfterJournal(StoreOutput* output);
   void RemoveSuperseded(StoreOutput* output);
   void DropReception(StoreOutput* output);
@@ -66,6 +67,7 @@ class Store::Impl {
   Operations operations_;
   Journal journal_;
   std::unique_ptr<Recovery> recovery_;  // until it has ended
+  std::optional<Recovered> recovered_;  // from then until there is a segment to append to
   bool dead_ = false;                   // after `fatal`: nothing happens any more
   WriteId last_id_;                     // of the last append
 
@@ -246,6 +248,7 @@ void Store::Impl::OnDone(const FileDone& done, StoreOutput* output) {
     case Owner::kJournal:
       journal_.OnDone(*operation, output);
       AfterJournal(output);
+      MaybeServe(output);
       break;
     case Owner::kSnapshotWriter:
       OnWriterDone(*operation, output);
@@ -257,15 +260,24 @@ void Store::Impl::OnDone(const FileDone& done, StoreOutput* output) {
 }
 
 void Store::Impl::FinishRecovery(StoreOutput* output) {
-  output->recovered = recovery_->TakeRecovered();
+  recovered_ = recovery_->TakeRecovered();
   JournalEnd end = recovery_->TakeJournalEnd();
   recovery_.reset();
   counting_ = end.checkpoint.snapshot;
-  journal_.Open(std::move(end));
-  if (counting_.kind == SnapshotRef::Kind::kNone) return;
-  AddFile(counting_);
-  // A crash may have come between the record and this.
-  journal_.DropSegments(counting_.zxid, output);
+  journal_.Open(std::move(end), output);
+  if (counting_.kind != SnapshotRef::Kind::kNone) {
+    AddFile(counting_);
+    // A crash may have come between the record and this.
+    journal_.DropSegments(counting_.zxid, output);
+  }
+  MaybeServe(output);
+}
+
+// A first start ends only when the first segment is durable: so a directory with a snapshot and
+// without a journal is never one.
+void Store::Impl::MaybeServe(StoreOutput* output) {
+  if (!recovered_.has_value() || !journal_.has_segment()) return;
+  output->recovered = std::exchange(recovered_, std::nullopt);
 }
 
 // ---- The facade

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/base/random.h"
 #include "core/storage/store.h"
 #include "tests/support/fake_disk.h"
 
@@ -43,11 +44,12 @@ class StoreHarness {
     Drain();
   }
 
-  // Carries out the `index`-th of the operations that may come next, if there are that many.
-  bool ExecuteOne(size_t index = 0) {
+  // Carries out one of the operations that may come next, if there is any: the oldest, unless
+  // Shuffle was called.
+  bool ExecuteOne() {
     const std::vector<size_t> ready = Ready();
     if (ready.empty()) return false;
-    const size_t chosen = ready[index % ready.size()];
+    const size_t chosen = ready[order_.has_value() ? order_->Below(ready.size()) : 0];
     const FileOp op = std::move(queue_[chosen]);
     queue_.erase(queue_.begin() + static_cast<ptrdiff_t>(chosen));
     FileDone done = disk_.Execute(op);
@@ -72,6 +74,13 @@ class StoreHarness {
     store_.reset();
     queue_.clear();
   }
+  // Kills the process alone: the page cache stays, operations not carried out are gone.
+  void Kill() {
+    store_.reset();
+    queue_.clear();
+  }
+  // From now on, operations are carried out in an order that this stream chooses.
+  void Shuffle(RandomStream order) { order_ = order; }
   // The `n`-th operation from now, from 1, fails.
   void FailAt(uint64_t n, FileError error) {
     fail_at_ = n;
@@ -273,6 +282,7 @@ class StoreHarness {
   uint64_t incarnation_ = 0;
   StoreOutput output_;
   std::deque<FileOp> queue_;
+  std::optional<RandomStream> order_;
   uint64_t executed_ = 0;
   uint64_t fail_at_ = 0;
   FileError fail_with_ = FileError::kNone;
