@@ -100,6 +100,42 @@ TEST_F(TreeTest, SetDataMovesVersionAndMzxidAndNothingOfTheParent) {
   EXPECT_EQ(StatOf("/"), parent);
 }
 
+// What Apache ZooKeeper 3.8.0 showed a kazoo client for the same requests, written down from it.
+TEST_F(TreeTest, StatsAreThoseOfApacheZooKeeper) {
+  auto numbers = [this](std::string_view path) {
+    const Stat stat = StatOf(path);
+    return std::vector<int64_t>{stat.version,      stat.cversion,      stat.num_children,
+                                stat.data_length,  stat.czxid.counter, stat.mzxid.counter,
+                                stat.pzxid.counter};
+  };
+  auto close = [this](SessionId session) {
+    const auto& paths = tree_.FindSession(session)->ephemerals;
+    Apply(CloseSessionTransaction{{paths.begin(), paths.end()}}, session);
+  };
+  zxid_.epoch.value = 0;  // a standalone server, as the recorded one
+
+  Apply(CreateSessionTransaction{.timeout_ms = 20000}, SessionId{1});
+  Create("/a", false, "x");
+  EXPECT_THAT(numbers("/a"), ElementsAre(0, 0, 0, 1, 2, 2, 2));
+  EXPECT_THAT(numbers("/"), ElementsAre(0, 0, 2, 0, 0, 0, 2));
+  Create("/a/s-0000000000", false, "");
+  Create("/a/s-0000000001", false, "");
+  EXPECT_THAT(numbers("/a"), ElementsAre(0, 2, 2, 1, 2, 2, 4));
+  Apply(DeleteTransaction{"/a/s-0000000000"});
+  EXPECT_THAT(numbers("/a"), ElementsAre(0, 3, 1, 1, 2, 2, 5));
+  EXPECT_EQ(tree_.Find("/a")->stat().cversion, 2);  // it named the next one s-0000000002
+  Create("/a/s-0000000002", false, "");
+  EXPECT_THAT(numbers("/a"), ElementsAre(0, 4, 2, 1, 2, 2, 6));
+  Apply(SetDataTransaction{.path = "/a", .data = Bytes::Copy("yy"), .version = 1});
+  EXPECT_THAT(numbers("/a"), ElementsAre(1, 4, 2, 2, 2, 7, 6));
+  Apply(CreateSessionTransaction{.timeout_ms = 20000});
+  Create("/a/e1", true, "");
+  Create("/a/e2", true, "");
+  EXPECT_THAT(numbers("/a"), ElementsAre(1, 6, 4, 2, 2, 7, 10));
+  close(kSession);
+  EXPECT_THAT(numbers("/a"), ElementsAre(1, 8, 2, 2, 2, 7, 11));
+}
+
 TEST_F(TreeTest, NullDataIsNotEmptyData) {
   Create("/a", false, "");
   const uint64_t empty = tree_.digest();
