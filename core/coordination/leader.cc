@@ -9,7 +9,6 @@ namespace lockstep::coordination {
 LeaderDesk::LeaderDesk(const ServiceOptions& options, Epoch epoch, const Tree* tree, Instant now)
     : options_(options),
       epoch_(epoch),
-      tree_(tree),
       sessions_(options.tick),
       // What closing a session writes into one transaction is bounded like a client's frame.
       preparer_(tree, options.rules, options.frame_bytes_max),

@@ -51,7 +51,6 @@ class LeaderDesk {
 
   const ServiceOptions& options_;
   const Epoch epoch_;
-  const Tree* const tree_;
   SessionTracker sessions_;
   Preparer preparer_;
   Zxid last_proposed_;
