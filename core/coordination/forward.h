@@ -21,8 +21,7 @@ namespace lockstep::coordination {
 
 using Ticket = ConnectionId;
 
-// ---- Origin to leader
-// ----------------------------------------------------------------------------
+// ---- Origin to leader ---------------------------------------------------------------------------
 
 // A new session, with an id that the origin has drawn. Answered by the delivery of its transaction,
 // or by SessionRefused.
@@ -47,8 +46,7 @@ struct ForwardedRequest {
 };
 using Forwarded = std::variant<ForwardedSession, ForwardedValidation, ForwardedRequest>;
 
-// ---- Leader to origin
-// ----------------------------------------------------------------------------
+// ---- Leader to origin ---------------------------------------------------------------------------
 
 struct SessionRefused {
   Ticket ticket;

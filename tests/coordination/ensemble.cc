@@ -171,8 +171,7 @@ std::vector<Event> Ensemble::EventsOf(EventKind kind) const {
   return result;
 }
 
-// ---- TestClient
-// ----------------------------------------------------------------------------------
+// ---- TestClient ---------------------------------------------------------------------------------
 
 void TestClient::Dial(ServerId server, int32_t timeout_ms, Zxid last_zxid_seen) {
   server_ = server;

@@ -36,8 +36,7 @@ class PipelineTest : public ::testing::Test {
   TestClient client{&ensemble};
 };
 
-// ---- Forwarding
-// ----------------------------------------------------------------------------------
+// ---- Forwarding ---------------------------------------------------------------------------------
 
 TEST_F(PipelineTest, AFollowerServesReadsAndForwardsWrites) {
   ASSERT_TRUE(client.Connect(kFollower));
@@ -152,8 +151,7 @@ TEST_F(PipelineTest, BadBytesBetweenServersAreIgnored) {
   for (const Event& event : output.events) EXPECT_EQ(event.kind, EventKind::kIgnored);
 }
 
-// ---- Sessions
-// ------------------------------------------------------------------------------------
+// ---- Sessions -----------------------------------------------------------------------------------
 
 TEST_F(PipelineTest, ASessionComesBackToAnotherServer) {
   ASSERT_TRUE(client.Connect(kFollower));
@@ -325,8 +323,7 @@ TEST_F(PipelineTest, ALateDeliveryOfAnEarlierEpochTouchesNothingInFlight) {
   EXPECT_NE(late.next_deadline(), Instant::Never());
 }
 
-// ---- Watches
-// -------------------------------------------------------------------------------------
+// ---- Watches ------------------------------------------------------------------------------------
 
 TEST_F(PipelineTest, WatchesFireOnTheServerThatHasThemOnce) {
   TestClient writer(&ensemble);
@@ -400,8 +397,7 @@ TEST_F(PipelineTest, ClosingASessionFiresWatchesOfItsEphemerals) {
   EXPECT_THAT(client.TakeSeen(), ElementsAre("event 2 /e"));
 }
 
-// ---- Rules: with the guard, and the anomaly without
-// ----------------------------------------------
+// ---- Rules: with the guard, and the anomaly without ---------------------------------------------
 
 std::string ReadBehindAWrite(ServiceOptions options) {
   Ensemble ensemble(2, options);

@@ -29,8 +29,7 @@ class ServiceTest : public ::testing::Test {
   TestClient client{&ensemble};
 };
 
-// ---- Create
-// --------------------------------------------------------------------------------------
+// ---- Create -------------------------------------------------------------------------------------
 
 TEST_F(ServiceTest, CreateAnswersThePathAndTheZxidOfTheTransaction) {
   TestClient::Reply reply = client.Call(OpCode::kCreate, CreateOf("/a"));
@@ -139,8 +138,7 @@ TEST_F(ServiceTest, WhatASessionsEphemeralsMayAmountToIsBounded) {
   EXPECT_EQ(owner.Create(b, CreateRequest::kEphemeral), ErrorCode::kOk);
 }
 
-// ---- Delete and setData
-// --------------------------------------------------------------------------
+// ---- Delete and setData -------------------------------------------------------------------------
 
 TEST_F(ServiceTest, DeleteChecksTheNodeThenTheVersionThenTheChildren) {
   client.Create("/a");
@@ -211,8 +209,7 @@ TEST_F(ServiceTest, ARefusedWriteTakesItsPlaceInTheOrder) {
   EXPECT_EQ(std::get<ErrorTransaction>(transaction->body).error, ErrorCode::kNoNode);
 }
 
-// ---- Reads
-// ---------------------------------------------------------------------------------------
+// ---- Reads --------------------------------------------------------------------------------------
 
 TEST_F(ServiceTest, ReadsOfWhatIsNotThereAreNoNode) {
   EXPECT_EQ(client.Exists("/no"), ErrorCode::kNoNode);
@@ -261,8 +258,7 @@ TEST_F(ServiceTest, NullDataIsKeptApartFromEmptyData) {
   EXPECT_FALSE(std::get<GetDataResponse>(empty.body).data.null);
 }
 
-// ---- Other requests
-// ------------------------------------------------------------------------------
+// ---- Other requests -----------------------------------------------------------------------------
 
 TEST_F(ServiceTest, PingIsAnsweredWithItsXid) {
   EXPECT_EQ(client.Call(OpCode::kPing, PingRequest()).header.xid, kXidPing);
@@ -338,8 +334,7 @@ TEST_F(ServiceTest, DescribesItsConnections) {
                           client.session().ToString() + ",to=10000,age=0)"));
 }
 
-// ---- Connections
-// ---------------------------------------------------------------------------------
+// ---- Connections --------------------------------------------------------------------------------
 
 TEST_F(ServiceTest, TheTimeoutIsNegotiatedWithinItsBounds) {
   TestClient low(&ensemble), high(&ensemble), middle(&ensemble);
@@ -480,8 +475,7 @@ TEST(ServiceSessions, AreBounded) {
   EXPECT_TRUE(two.Connect({2}));
 }
 
-// ---- Backpressure
-// --------------------------------------------------------------------------------
+// ---- Backpressure -------------------------------------------------------------------------------
 
 TEST(ServiceBackpressure, TooManyOutstandingRequestsPauseReading) {
   ServiceOptions options;
