@@ -119,7 +119,7 @@ bool ZabTrio::RunNext(Instant until) {
   if (arrival.channel != 0) {
     Channel& channel = channels_[arrival.channel - 1];
     ConnectionId mine = arrival.to == channel.leader ? channel.at_leader : channel.at_learner;
-    if (channel.cut) return true;
+    if (channel.cut && arrival.from) return true;
     if (std::holds_alternative<ChannelClosed>(arrival.input)) {
       if (!mine) return true;
       (arrival.to == channel.leader ? channel.at_leader : channel.at_learner) = {};
@@ -217,6 +217,10 @@ void ZabTrio::Crash(ServerId server, size_t keep) {
   host.received.reset();
   host.hold = false;
   host.peer.reset();
+  std::erase_if(queue_, [&](const auto& arrival) {
+    return arrival.second.from == server && Held(arrival.second);
+  });
+  std::erase_if(held_, [&](const auto& pair) { return pair.first == server; });
   for (Channel& channel : channels_) {
     if (channel.learner == server && channel.at_learner) CloseBy(server, channel.at_learner);
     if (channel.leader == server && channel.at_leader) CloseBy(server, channel.at_leader);

@@ -54,7 +54,8 @@ class ZabTrio {
   void Disk(ServerId server, uint32_t accepted, uint32_t current, std::string_view history);
   const Peer& peer(ServerId server) const { return *at(server).peer; }
   bool up(ServerId server) const { return at(server).peer != nullptr; }
-  // Loses what is not durable. The first `keep` writes in flight still become durable.
+  // Loses what is not durable. The first `keep` writes in flight still become durable. Messages
+  // from it that are held are lost.
   void Crash(ServerId server, size_t keep = 0);
   void Start(ServerId server);
   // The leader that is established with the newest epoch, or 0.
@@ -83,7 +84,7 @@ class ZabTrio {
   // The pieces of snapshots that a leader sends wait from now on, until SendSnapshots.
   void HoldSnapshots() { hold_snapshots_ = true; }
   void SendSnapshots();
-  // Breaks the channel of a learner.
+  // Breaks the channels of a learner: both sides see it, in a partition too.
   void BreakChannel(ServerId learner);
 
   // ---- Application ----
