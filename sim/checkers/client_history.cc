@@ -1,0 +1,313 @@
+#include "sim/checkers/client_history.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "sim/failure.h"
+#include "sim/trace.h"
+
+namespace lockstep::sim {
+
+using coordination::CreateTransaction;
+using coordination::ErrorCode;
+using coordination::OpCode;
+using coordination::ReplyHeader;
+using coordination::ResponseBody;
+using coordination::WatchEventType;
+
+namespace {
+
+bool IsWrite(OpCode op) {
+  return op == OpCode::kCreate || op == OpCode::kCreate2 || op == OpCode::kDelete ||
+         op == OpCode::kSetData;
+}
+bool IsRead(OpCode op) {
+  return op == OpCode::kGetData || op == OpCode::kExists || op == OpCode::kGetChildren ||
+         op == OpCode::kGetChildren2;
+}
+
+}  // namespace
+
+std::string ClientHistory::Name(const Invocation& i) const {
+  return absl::StrCat("client ", client_, ", ", coordination::ToString(i.op), " ", i.path, " (xid ",
+                      i.xid, ")");
+}
+
+void ClientHistory::OnInvoke(Invocation invocation) {
+  invocation.committed_before = committed_->size();
+  in_flight_.push_back(std::move(invocation));
+}
+
+// Every frame with a zxid: it never goes back, is committed, and no event that the session waits for
+// may be outstanding for it.
+void ClientHistory::SeeZxid(Zxid zxid, const char* what) {
+  if (zxid < last_zxid_) {
+    Fail("session-never-goes-back", absl::StrCat("client ", client_, " gets a ", what, " at ",
+                                                 zxid.ToString(), " after ",
+                                                 last_zxid_.ToString()));
+  }
+  if (zxid > committed_->last()) {
+    Fail("reads-a-committed-state", absl::StrCat("client ", client_, " gets a ", what, " at ",
+                                                 zxid.ToString(), "; the last committed is ",
+                                                 committed_->last().ToString()));
+  }
+  if (zxid == last_zxid_) return;
+  for (const Watch& watch : watches_) {
+    const bool changed = watch.kind == Watch::Kind::kData
+                             ? model_->DataChanged(watch.path, watch.since, zxid)
+                             : model_->ChildrenChanged(watch.path, watch.since, zxid);
+    if (changed) {
+      Fail("event-before-reply",
+           absl::StrCat("client ", client_, " gets a ", what, " at ", zxid.ToString(),
+                        " and no event for its watch on ", watch.path, ", set at ",
+                        watch.since.ToString()));
+    }
+  }
+  last_zxid_ = zxid;
+}
+
+Invocation ClientHistory::OnReply(SessionId session, const ReplyHeader& header,
+                                  const Bytes& frame) {
+  if (in_flight_.empty() || in_flight_.front().xid != header.xid) {
+    Fail("replies-in-order",
+         absl::StrCat("client ", client_, " gets a reply to xid ", header.xid, "; the oldest in ",
+                      "flight is ", in_flight_.empty() ? 0 : in_flight_.front().xid));
+  }
+  Invocation invocation = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  SeeZxid(header.zxid, "reply");
+  absl::StatusOr<ResponseBody> body = coordination::DecodeResponse(invocation.op, frame);
+  if (!body.ok()) {
+    Fail("client-bytes", absl::StrCat(Name(invocation), ": ", body.status().ToString()));
+  }
+  if (IsWrite(invocation.op)) {
+    if (header.error == ErrorCode::kOk) {
+      CheckWrite(session, invocation, header, *body);
+    } else {
+      CheckRefusedWrite(session, invocation, header);
+    }
+  } else if (IsRead(invocation.op)) {
+    CheckRead(invocation, header, *body);
+    if (invocation.watch) ArmWatch(invocation, header);
+  }
+  return invocation;
+}
+
+void ClientHistory::CheckWrite(SessionId session, const Invocation& invocation,
+                               const ReplyHeader& header, const ResponseBody& body) {
+  const std::optional<int64_t> index = committed_->Find(header.zxid);
+  if (!index.has_value() || *index < 0) {
+    Fail("writes-linearizable", absl::StrCat(Name(invocation), " is acknowledged at ",
+                                             header.zxid.ToString(), ", which is not committed"));
+  }
+  const CommittedEntry& entry = committed_->at(*index);
+  if (entry.transaction.header.session != session ||
+      entry.transaction.header.xid != invocation.xid) {
+    Fail("writes-linearizable",
+         absl::StrCat(Name(invocation), " of session ", session.ToString(), " is acknowledged at ",
+                      header.zxid.ToString(), ", which is xid ", entry.transaction.header.xid,
+                      " of session ", entry.transaction.header.session.ToString()));
+  }
+  if (*index < invocation.committed_before) {
+    Fail("writes-linearizable", absl::StrCat(Name(invocation), " is acknowledged at ",
+                                             header.zxid.ToString(),
+                                             ", which was committed before it was sent"));
+  }
+  const bool fits = invocation.op == OpCode::kDelete
+                        ? std::holds_alternative<coordination::DeleteTransaction>(
+                              entry.transaction.body)
+                    : invocation.op == OpCode::kSetData
+                        ? std::holds_alternative<coordination::SetDataTransaction>(
+                              entry.transaction.body)
+                        : std::holds_alternative<CreateTransaction>(entry.transaction.body);
+  if (!fits) {
+    Fail("writes-linearizable",
+         absl::StrCat(Name(invocation), " became something else at ", header.zxid.ToString()));
+  }
+  if (const auto* set =
+          std::get_if<coordination::SetDataTransaction>(&entry.transaction.body)) {
+    const bool version_fits = invocation.version == coordination::kAnyVersion ||
+                              set->version == invocation.version + 1;
+    if (!version_fits || set->path != invocation.path ||
+        Checksum(set->data.view()) != invocation.data_checksum) {
+      Fail("writes-linearizable", absl::StrCat(Name(invocation), ", version ", invocation.version,
+                                               ", became ", set->path, " version ", set->version));
+    }
+    CheckStat(invocation, header.zxid, std::get<coordination::StatResponse>(body).stat);
+  }
+  if (const auto* create = std::get_if<CreateTransaction>(&entry.transaction.body)) {
+    std::string expected = invocation.path;
+    if (invocation.sequential) {
+      std::string number = absl::StrCat(create->parent_cversion - 1);
+      expected += std::string(10 - std::min<size_t>(10, number.size()), '0') + number;
+    }
+    const std::string_view path =
+        std::holds_alternative<coordination::PathResponse>(body)
+            ? std::get<coordination::PathResponse>(body).path
+            : std::get<coordination::Create2Response>(body).path;
+    if (path != expected || create->path != expected ||
+        create->ephemeral != invocation.ephemeral ||
+        Checksum(create->data.view()) != invocation.data_checksum) {
+      Fail("writes-linearizable", absl::StrCat(Name(invocation), " became ", create->path,
+                                               " and was answered with ", std::string(path)));
+    }
+  }
+}
+
+void ClientHistory::CheckRefusedWrite(SessionId session, const Invocation& invocation,
+                                      const ReplyHeader& header) {
+  const NodeState state = model_->NodeAt(invocation.path, header.zxid);
+  bool is_true = true;
+  switch (header.error) {
+    case ErrorCode::kNoNode:
+      // Of a create, the parent.
+      is_true = invocation.op == OpCode::kCreate || invocation.op == OpCode::kCreate2
+                    ? true
+                    : !state.exists;
+      break;
+    case ErrorCode::kBadVersion:
+      is_true = state.exists && state.version != invocation.version &&
+                invocation.version != coordination::kAnyVersion;
+      break;
+    case ErrorCode::kNodeExists: is_true = state.exists && !invocation.sequential; break;
+    case ErrorCode::kNotEmpty:
+      is_true = state.exists && model_->ChildrenAt(invocation.path, header.zxid).count > 0;
+      break;
+    case ErrorCode::kNoChildrenForEphemerals:
+    case ErrorCode::kSessionExpired:
+    case ErrorCode::kSessionMoved: return;
+    default:
+      Fail("error-fits-state", absl::StrCat(Name(invocation), " is refused with error ",
+                                            static_cast<int32_t>(header.error)));
+  }
+  (void)session;
+  if (!is_true) {
+    Fail("error-fits-state",
+         absl::StrCat(Name(invocation), ", version ", invocation.version, ", is refused with error ",
+                      static_cast<int32_t>(header.error), " at ", header.zxid.ToString(), ", where ",
+                      state.exists ? absl::StrCat("it has version ", state.version)
+                                   : "it does not exist"));
+  }
+}
+
+void ClientHistory::CheckStat(const Invocation& invocation, Zxid zxid,
+                              const coordination::Stat& stat) {
+  const NodeState state = model_->NodeAt(invocation.path, zxid);
+  const ChildrenState children = model_->ChildrenAt(invocation.path, zxid);
+  if (!state.exists || state.version != stat.version || state.since != stat.mzxid ||
+      state.czxid != stat.czxid || state.owner != stat.ephemeral_owner ||
+      children.count != stat.num_children) {
+    Fail("reads-a-committed-state",
+         absl::StrCat(Name(invocation), " sees at ", zxid.ToString(), " version ", stat.version,
+                      ", mzxid ", stat.mzxid.ToString(), ", czxid ", stat.czxid.ToString(), ", ",
+                      stat.num_children, " children; it is version ", state.version, ", mzxid ",
+                      state.since.ToString(), ", czxid ", state.czxid.ToString(), ", ",
+                      children.count, " children", state.exists ? "" : ", deleted"));
+  }
+}
+
+void ClientHistory::CheckChildren(const Invocation& invocation, Zxid zxid,
+                                  const std::vector<std::string_view>& names) {
+  const ChildrenState children = model_->ChildrenAt(invocation.path, zxid);
+  uint64_t sum = 0;
+  for (std::string_view name : names) sum += ZnodeModel::NameSum(name);
+  if (children.count != static_cast<int64_t>(names.size()) || children.names != sum) {
+    Fail("reads-a-committed-state",
+         absl::StrCat(Name(invocation), " sees ", names.size(), " children at ", zxid.ToString(),
+                      ", there were ", children.count, " or others"));
+  }
+}
+
+void ClientHistory::CheckRead(const Invocation& invocation, const ReplyHeader& header,
+                              const ResponseBody& body) {
+  if (header.error == ErrorCode::kSessionExpired || header.error == ErrorCode::kSessionMoved) {
+    return;
+  }
+  const NodeState state = model_->NodeAt(invocation.path, header.zxid);
+  if (header.error == ErrorCode::kNoNode) {
+    if (state.exists) {
+      Fail("error-fits-state", absl::StrCat(Name(invocation), " finds nothing at ",
+                                            header.zxid.ToString(), ", where it exists"));
+    }
+    return;
+  }
+  if (header.error != ErrorCode::kOk) {
+    Fail("error-fits-state", absl::StrCat(Name(invocation), " is refused with error ",
+                                          static_cast<int32_t>(header.error)));
+  }
+  if (const auto* get = std::get_if<coordination::GetDataResponse>(&body)) {
+    CheckStat(invocation, header.zxid, get->stat);
+    if (Checksum(get->data.bytes.view()) != state.data_checksum) {
+      Fail("reads-a-committed-state",
+           absl::StrCat(Name(invocation), " reads other data than version ", state.version,
+                        " has, at ", header.zxid.ToString()));
+    }
+  } else if (const auto* exists = std::get_if<coordination::StatResponse>(&body)) {
+    CheckStat(invocation, header.zxid, exists->stat);
+  } else if (const auto* list = std::get_if<coordination::GetChildrenResponse>(&body)) {
+    CheckChildren(invocation, header.zxid, list->children);
+  } else if (const auto* list2 = std::get_if<coordination::GetChildren2Response>(&body)) {
+    CheckChildren(invocation, header.zxid, list2->children);
+    CheckStat(invocation, header.zxid, list2->stat);
+  } else {
+    Fail("client-bytes", absl::StrCat(Name(invocation), " gets a reply of another kind"));
+  }
+}
+
+void ClientHistory::ArmWatch(const Invocation& invocation, const ReplyHeader& header) {
+  // A watch on a missing node is left by exists alone.
+  const bool found = header.error == ErrorCode::kOk;
+  const bool by_exists = invocation.op == OpCode::kExists;
+  if (!found && !(by_exists && header.error == ErrorCode::kNoNode)) return;
+  const bool data = by_exists || invocation.op == OpCode::kGetData;
+  const Watch::Kind kind = data ? Watch::Kind::kData : Watch::Kind::kChildren;
+  for (const Watch& watch : watches_) {
+    if (watch.kind == kind && watch.path == invocation.path) return;  // one watch, one event
+  }
+  watches_.push_back({kind, invocation.path, header.zxid});
+}
+
+void ClientHistory::OnEvent(const ReplyHeader& header, const coordination::WatcherEvent& event) {
+  (void)header;
+  const bool deleted = event.type == WatchEventType::kNodeDeleted;
+  const bool data = event.type == WatchEventType::kNodeCreated || deleted ||
+                    event.type == WatchEventType::kNodeDataChanged;
+  const bool children = event.type == WatchEventType::kNodeChildrenChanged || deleted;
+  bool expected = false;
+  std::erase_if(watches_, [&](const Watch& watch) {
+    if (watch.path != event.path) return false;
+    if (watch.kind == Watch::Kind::kData ? !data : !children) return false;
+    const Zxid now = committed_->last();
+    const bool changed = watch.kind == Watch::Kind::kData
+                             ? model_->DataChanged(watch.path, watch.since, now)
+                             : model_->ChildrenChanged(watch.path, watch.since, now);
+    if (changed) expected = true;
+    return true;
+  });
+  if (!expected) {
+    Fail("event-is-true", absl::StrCat("client ", client_, " gets an event of type ",
+                                       static_cast<int32_t>(event.type), " for ", std::string(event.path),
+                                       ", and has no watch there that a change could fire"));
+  }
+}
+
+void ClientHistory::OnOther(const ReplyHeader& header) { SeeZxid(header.zxid, "ping reply"); }
+
+void ClientHistory::OnSessionLost(SessionId session) {
+  if (model_->StateOf(session) == ZnodeModel::SessionState::kOpen && !model_->Expiring(session)) {
+    Fail("session-ends-once", absl::StrCat("client ", client_, " is told that session ",
+                                           session.ToString(), " is gone, and nobody closed it"));
+  }
+  in_flight_.clear();
+  watches_.clear();
+}
+
+void ClientHistory::OnDisconnected() {
+  in_flight_.clear();
+  watches_.clear();
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,419 @@
+#include "sim/client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "sim/failure.h"
+#include "sim/purpose.h"
+
+namespace lockstep::sim {
+
+using coordination::CreateRequest;
+using coordination::ErrorCode;
+using coordination::OpCode;
+
+namespace {
+constexpr uint32_t kFrameBytesMax = 1 << 20;
+const std::vector<coordination::Acl>& OpenAcl() {
+  static const std::vector<coordination::Acl> acl = {{31, "world", "anyone"}};
+  return acl;
+}
+}  // namespace
+
+Client::Client(const Plan& plan, uint32_t number, const CommittedLog* committed,
+               const ZnodeModel* model, Probes* probes, Trace* trace)
+    : plan_(plan.workload),
+      servers_(plan.servers),
+      tick_(plan.options.tick),
+      number_(number),
+      random_(StreamFor(plan.seed, Purpose::kClient, number)),
+      committed_(committed),
+      model_(model),
+      probes_(probes),
+      trace_(trace),
+      history_(number, committed, model),
+      cutter_(kFrameBytesMax),
+      timeout_(Milliseconds(plan.workload.session_timeout_ms)),
+      seen_versions_(plan.workload.keys, 0) {}
+
+std::string Client::name() const { return absl::StrCat("c", number_); }
+
+void Client::Wake(Instant at, ClientOutput* output) {
+  if (at >= scheduled_wake_) return;
+  scheduled_wake_ = at;
+  output->wake = at;
+}
+
+void Client::Send(Instant now, Bytes frame, ClientOutput* output) {
+  last_sent_ = now;
+  output->sends.push_back({connection_, std::move(frame)});
+}
+
+void Client::OnWake(Instant now, ClientOutput* output) {
+  if (now < scheduled_wake_) return;
+  scheduled_wake_ = Instant::Never();
+  const Duration silence_max = timeout_ * 2 / 3;
+  switch (state_) {
+    case State::kIdle:
+      if (now >= dial_at_) Dial(now, output);
+      break;
+    case State::kDialing: break;
+    case State::kConnecting:
+      if (now - last_heard_ >= silence_max) Drop(now, output);
+      break;
+    case State::kConnected:
+      if (now - last_heard_ >= silence_max) {
+        Drop(now, output);
+        break;
+      }
+      if (now - last_sent_ >= timeout_ / 3 && !closing_) {
+        Send(now, coordination::EncodeRequest(coordination::kXidPing, OpCode::kPing,
+                                              coordination::PingRequest()),
+             output);
+      }
+      if (now >= next_work_) Work(now, output);
+      break;
+  }
+  switch (state_) {
+    case State::kIdle: return Wake(dial_at_, output);
+    case State::kDialing: return;  // the network ends it, one way or the other
+    case State::kConnecting: return Wake(last_heard_ + silence_max, output);
+    case State::kConnected:
+      if (closing_) return Wake(last_heard_ + silence_max, output);
+      return Wake(std::min({last_heard_ + silence_max, last_sent_ + timeout_ / 3, next_work_}),
+                  output);
+  }
+}
+
+void Client::Dial(Instant now, ClientOutput* output) {
+  (void)now;
+  state_ = State::kDialing;
+  // Another server than last time, mostly.
+  const uint32_t last = server_;
+  server_ = static_cast<uint32_t>(random_.Below(servers_));
+  if (server_ == last && servers_ > 1 && random_.Chance(3, 4)) server_ = (server_ + 1) % servers_;
+  connection_ = {++connections_dialed_};
+  cutter_ = coordination::FrameCutter(kFrameBytesMax);
+  output->dials.push_back({connection_, server_});
+}
+
+void Client::Drop(Instant now, ClientOutput* output) {
+  if (state_ != State::kIdle) output->closes.push_back(connection_);
+  OnClosed(now, connection_, output);
+}
+
+void Client::OnConnected(Instant now, ConnectionId connection, ClientOutput* output) {
+  if (connection != connection_ || state_ != State::kDialing) return;
+  state_ = State::kConnecting;
+  last_heard_ = now;
+  coordination::ConnectRequest request;
+  request.last_zxid_seen = history_.last_zxid();
+  request.timeout_ms = plan_.session_timeout_ms;
+  request.session = session_;
+  request.password = session_ ? password_ : std::string(coordination::kNoPassword);
+  Send(now, coordination::EncodeConnectRequest(request), output);
+  Wake(now + timeout_ * 2 / 3, output);
+}
+
+void Client::OnClosed(Instant now, ConnectionId connection, ClientOutput* output) {
+  if (connection != connection_ || state_ == State::kIdle) return;
+  if (history_.in_flight() > 0) probes_->Hit(Probe::kWriteInDoubt);
+  history_.OnDisconnected();
+  if (closing_) ForgetSession();
+  if (final_write_ == FinalWrite::kSent) final_write_ = FinalWrite::kWanted;
+  state_ = State::kIdle;
+  dial_at_ = now + Around(random_, tick_ / 4);
+  Wake(dial_at_, output);
+}
+
+void Client::ForgetSession() {
+  if (session_) abandoned_.push_back(session_);
+  session_ = {};
+  closing_ = false;
+  own_paths_.clear();
+  history_.OnDisconnected();
+  history_.OnNewSession();
+  // xids of a session never repeat, and those of the next may.
+  next_xid_ = 1;
+}
+
+void Client::Vanish(Instant now, ClientOutput* output) {
+  const bool was_idle = state_ == State::kIdle;
+  Drop(now, output);
+  ForgetSession();
+  if (was_idle) return;
+  dial_at_ = now + Around(random_, tick_ * 4);
+}
+
+void Client::Move(Instant now, ClientOutput* output) { Drop(now, output); }
+
+void Client::Quiesce(Instant now, ClientOutput* output) {
+  final_write_ = FinalWrite::kWanted;
+  next_work_ = now;
+  Wake(now, output);
+}
+
+void Client::OnBytes(Instant now, ConnectionId connection, Bytes data, ClientOutput* output) {
+  if (connection != connection_ || state_ == State::kIdle) return;
+  last_heard_ = now;
+  cutter_.Add(std::move(data));
+  while (state_ == State::kConnecting || state_ == State::kConnected) {
+    absl::StatusOr<std::optional<Bytes>> frame = cutter_.Next();
+    if (!frame.ok()) Fail("client-bytes", absl::StrCat(name(), ": ", frame.status().ToString()));
+    if (!frame->has_value()) return;
+    OnFrame(now, **frame, output);
+  }
+}
+
+void Client::OnFrame(Instant now, const Bytes& frame, ClientOutput* output) {
+  if (state_ == State::kConnecting) return OnConnectResponse(now, frame, output);
+  absl::StatusOr<coordination::ReplyHeader> header = coordination::DecodeReplyHeader(frame);
+  if (!header.ok()) Fail("client-bytes", absl::StrCat(name(), ": ", header.status().ToString()));
+  switch (header->xid) {
+    case coordination::kXidNotification: {
+      absl::StatusOr<coordination::WatcherEvent> event = coordination::DecodeWatcherEvent(frame);
+      if (!event.ok()) Fail("client-bytes", absl::StrCat(name(), ": ", event.status().ToString()));
+      if (trace_->on()) {
+        trace_->Line(name(), "event", absl::StrCat(std::string(event->path), " type ",
+                                                   static_cast<int32_t>(event->type), " at ",
+                                                   header->zxid.ToString()));
+      }
+      probes_->Hit(Probe::kWatchEvent);
+      history_.OnEvent(*header, *event);
+      return;
+    }
+    case coordination::kXidPing: history_.OnOther(*header); return;
+    default: break;
+  }
+  OnReply(*header, frame);
+  const bool closed = closing_ && history_.in_flight() == 0;
+  if (closed) return Drop(now, output);
+  // A full pipeline has room again.
+  if (history_.in_flight() == 0 && final_write_ == FinalWrite::kNotWanted) {
+    next_work_ = std::min(next_work_, now + Around(random_, plan_.think));
+    Wake(next_work_, output);
+  }
+}
+
+void Client::OnConnectResponse(Instant now, const Bytes& frame, ClientOutput* output) {
+  absl::StatusOr<coordination::ConnectResponse> response =
+      coordination::DecodeConnectResponse(frame);
+  if (!response.ok()) {
+    Fail("client-bytes", absl::StrCat(name(), ": ", response.status().ToString()));
+  }
+  if (!response->session) {
+    probes_->Hit(Probe::kSessionLost);
+    if (session_) history_.OnSessionLost(session_);
+    if (trace_->on()) trace_->Line(name(), "session-lost", session_.ToString());
+    ForgetSession();
+    return Drop(now, output);
+  }
+  if (session_ && response->session != session_) {
+    Fail("client-bytes", absl::StrCat(name(), " asks for session ", session_.ToString(),
+                                      " and gets ", response->session.ToString()));
+  }
+  if (session_ && session_server_ != server_) probes_->Hit(Probe::kSessionKept);
+  session_ = response->session;
+  session_server_ = server_;
+  password_ = response->password;
+  timeout_ = Milliseconds(response->timeout_ms);
+  state_ = State::kConnected;
+  if (trace_->on()) {
+    trace_->Line(name(), "connected",
+                 absl::StrCat("to ", server_ + 1, ", session ", session_.ToString(), ", timeout ",
+                              response->timeout_ms, "ms"));
+  }
+  next_work_ = now + (final_write_ == FinalWrite::kNotWanted ? Around(random_, plan_.think)
+                                                             : Duration{0});
+  Wake(next_work_, output);
+}
+
+void Client::OnReply(const coordination::ReplyHeader& header, const Bytes& frame) {
+  const Invocation done = history_.OnReply(session_, header, frame);
+  if (trace_->on()) {
+    trace_->Line(name(), "reply",
+                 absl::StrCat("xid ", header.xid, " ", coordination::ToString(done.op), " ",
+                              done.path, " at ", header.zxid.ToString(), " error ",
+                              static_cast<int32_t>(header.error)));
+  }
+  const bool ok = header.error == ErrorCode::kOk;
+  const bool write = done.op == OpCode::kSetData || done.op == OpCode::kCreate ||
+                     done.op == OpCode::kCreate2 || done.op == OpCode::kDelete;
+  if (write) probes_->Hit(ok ? Probe::kWriteAcknowledged : Probe::kWriteRefused);
+  if (!write && header.zxid < committed_->last()) probes_->Hit(Probe::kReadBehind);
+  if (done.watch) probes_->Hit(Probe::kWatchSet);
+  if (static_cast<int32_t>(done.op) == kUnknownOpCode) {
+    if (header.error != ErrorCode::kUnimplemented) {
+      Fail("error-fits-state", absl::StrCat(name(), ": an unknown op gets error ",
+                                            static_cast<int32_t>(header.error)));
+    }
+    probes_->Hit(Probe::kUnknownOp);
+  }
+  if (final_write_ == FinalWrite::kSent && header.xid == final_xid_) {
+    final_write_ = ok ? FinalWrite::kDone : FinalWrite::kWanted;
+  }
+  if (!ok) return;
+  absl::StatusOr<coordination::ResponseBody> body = coordination::DecodeResponse(done.op, frame);
+  if (!body.ok()) return;
+  if (const auto* get = std::get_if<coordination::GetDataResponse>(&*body)) {
+    for (uint32_t i = 0; i < plan_.keys; ++i) {
+      if (done.path == absl::StrCat("/k", i)) seen_versions_[i] = get->stat.version;
+    }
+  }
+  if (done.sequential) probes_->Hit(Probe::kSequentialCreated);
+  if (done.sequential || done.ephemeral) {
+    if (const auto* created = std::get_if<coordination::PathResponse>(&*body)) {
+      own_paths_.push_back(std::string(created->path));
+    }
+  }
+}
+
+void Client::Work(Instant now, ClientOutput* output) {
+  next_work_ = now + Around(random_, plan_.think) + Microseconds(1);
+  if (closing_) return;
+  if (final_write_ != FinalWrite::kNotWanted) {
+    next_work_ = now + tick_;
+    if (final_write_ != FinalWrite::kWanted) return;
+    final_write_ = FinalWrite::kSent;
+    final_xid_ = next_xid_;
+    return Issue(now, ClientOp::kCreateSequential, output);
+  }
+  const bool burst = plan_.burst_percent > 0 && random_.Chance(plan_.burst_percent, 100);
+  do {
+    if (history_.in_flight() >= plan_.outstanding_max || closing_) return;
+    IssueRandom(now, output);
+  } while (burst);
+}
+
+void Client::IssueRandom(Instant now, ClientOutput* output) {
+  uint64_t total = 0;
+  for (uint32_t weight : plan_.weights) total += weight;
+  uint64_t drawn = random_.Below(total);
+  size_t op = 0;
+  while (drawn >= plan_.weights[op]) drawn -= plan_.weights[op++];
+  Issue(now, static_cast<ClientOp>(op), output);
+}
+
+void Client::Request(Instant now, OpCode op, const coordination::RequestBody& body,
+                     Invocation invocation, ClientOutput* output) {
+  invocation.xid = next_xid_++;
+  invocation.op = op;
+  if (trace_->on()) {
+    trace_->Line(name(), "request",
+                 absl::StrCat("xid ", invocation.xid, " ", coordination::ToString(op), " ",
+                              invocation.path, invocation.watch ? " watch" : ""));
+  }
+  Send(now, coordination::EncodeRequest(invocation.xid, op, body), output);
+  history_.OnInvoke(std::move(invocation));
+}
+
+uint32_t Client::RandomKey() { return static_cast<uint32_t>(random_.Below(plan_.keys)); }
+
+std::string Client::RandomParent() {
+  if (random_.Chance(1, 2)) return "";
+  return absl::StrCat("/k", RandomKey());
+}
+
+coordination::Data Client::UniqueValue(Invocation* invocation) {
+  std::string value = absl::StrCat(name(), "-", next_value_++, "-");
+  value.append(random_.Below(plan_.value_bytes_max + 1), 'x');
+  invocation->data_checksum = Checksum(value);
+  return {Bytes::Copy(value), false};
+}
+
+void Client::Issue(Instant now, ClientOp op, ClientOutput* output) {
+  Invocation i;
+  const uint32_t key = RandomKey();
+  i.path = absl::StrCat("/k", key);
+  const auto watching = [&](bool watch) {
+    i.watch = watch;
+    return watch;
+  };
+  switch (op) {
+    case ClientOp::kSet:
+    case ClientOp::kSetVersion: {
+      if (op == ClientOp::kSetVersion) i.version = seen_versions_[key];
+      const coordination::Data data = UniqueValue(&i);
+      const std::string path = i.path;
+      const int32_t version = i.version;
+      return Request(now, OpCode::kSetData, coordination::SetDataRequest{path, data, version},
+                     std::move(i), output);
+    }
+    case ClientOp::kGet:
+    case ClientOp::kGetWatch:
+    case ClientOp::kSyncGet: {
+      const std::string path = i.path;
+      if (op == ClientOp::kSyncGet) {
+        Invocation sync;
+        sync.path = path;
+        Request(now, OpCode::kSync, coordination::SyncRequest{path}, std::move(sync), output);
+      }
+      const bool watch = watching(op == ClientOp::kGetWatch);
+      return Request(now, OpCode::kGetData, coordination::GetDataRequest{path, watch},
+                     std::move(i), output);
+    }
+    case ClientOp::kExistsWatch: {
+      const std::string path = i.path;
+      watching(true);
+      return Request(now, OpCode::kExists, coordination::ExistsRequest{path, true}, std::move(i),
+                     output);
+    }
+    case ClientOp::kCreate:
+    case ClientOp::kCreateSequential:
+    case ClientOp::kCreateEphemeral: {
+      CreateRequest create;
+      if (op == ClientOp::kCreateSequential) {
+        create.flags = CreateRequest::kSequential;
+        i.sequential = true;
+        i.path = absl::StrCat(final_write_ == FinalWrite::kNotWanted ? RandomParent() : "", "/s-");
+        i.ephemeral = final_write_ == FinalWrite::kNotWanted && random_.Chance(1, 3);
+      }
+      if (op == ClientOp::kCreateEphemeral) {
+        i.path = absl::StrCat("/e", RandomKey());
+        i.ephemeral = true;
+      }
+      if (i.ephemeral) create.flags |= CreateRequest::kEphemeral;
+      create.data = UniqueValue(&i);
+      create.acl = OpenAcl();
+      const std::string path = i.path;
+      create.path = path;
+      return Request(now, OpCode::kCreate, create, std::move(i), output);
+    }
+    case ClientOp::kDelete:
+    case ClientOp::kDeleteOwn: {
+      if (op == ClientOp::kDeleteOwn && !own_paths_.empty()) {
+        const size_t which = random_.Below(own_paths_.size());
+        i.path = own_paths_[which];
+        own_paths_.erase(own_paths_.begin() + static_cast<ptrdiff_t>(which));
+      }
+      const std::string path = i.path;
+      return Request(now, OpCode::kDelete,
+                     coordination::DeleteRequest{path, coordination::kAnyVersion}, std::move(i),
+                     output);
+    }
+    case ClientOp::kChildren:
+    case ClientOp::kChildrenWatch: {
+      if (random_.Chance(1, 2)) i.path = "/";
+      const std::string path = i.path;
+      const bool watch = watching(op == ClientOp::kChildrenWatch);
+      const OpCode code = random_.Chance(1, 2) ? OpCode::kGetChildren : OpCode::kGetChildren2;
+      return Request(now, code, coordination::GetChildrenRequest{path, watch}, std::move(i),
+                     output);
+    }
+    case ClientOp::kCloseSession:
+      closing_ = true;
+      i.path.clear();
+      return Request(now, OpCode::kCloseSession, coordination::CloseSessionRequest(), std::move(i),
+                     output);
+    case ClientOp::kUnknown:
+      i.path.clear();
+      return Request(now, static_cast<OpCode>(kUnknownOpCode), coordination::UnknownRequest(),
+                     std::move(i), output);
+    case ClientOp::kCount: break;
+  }
+  LS_UNREACHABLE();
+}
+
+}  // namespace lockstep::sim

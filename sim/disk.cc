@@ -1,0 +1,339 @@
+#include "sim/disk.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/check.h"
+#include "sim/purpose.h"
+
+namespace lockstep::sim {
+
+using storage::FileDone;
+using storage::FileError;
+using storage::FileOp;
+using storage::OpKind;
+
+namespace {
+
+std::string KeyOf(storage::Directory directory, std::string_view file) {
+  std::string key(1, directory == storage::Directory::kData ? 'd' : 'l');
+  key.append(file);
+  return key;
+}
+
+bool ChangesEntries(OpKind kind) {
+  return kind == OpKind::kCreate || kind == OpKind::kRename || kind == OpKind::kRemove ||
+         kind == OpKind::kSyncDirectory || kind == OpKind::kList;
+}
+
+}  // namespace
+
+Disk::Disk(const DiskPlan& plan, uint64_t seed, uint32_t server, EventQueue* queue)
+    : plan_(plan), random_(StreamFor(seed, Purpose::kDisk, server)), server_(server),
+      queue_(queue) {}
+
+Duration Disk::TimeFor(OpKind kind) {
+  const bool sync = kind == OpKind::kSync || kind == OpKind::kSyncDirectory;
+  Duration time = Around(random_, sync ? plan_.sync : plan_.op);
+  if (sync && plan_.slow_sync_per_mille > 0 && random_.Chance(plan_.slow_sync_per_mille, 1000)) {
+    time = time * 30;
+  }
+  return time * slowness_;
+}
+
+Instant* Disk::ChainOf(std::string_view key) {
+  for (Chain& chain : chains_) {
+    if (chain.key == key) return &chain.busy_until;
+  }
+  chains_.push_back({std::string(key), Instant{}});
+  return &chains_.back().busy_until;
+}
+
+void Disk::Submit(Instant now, FileOp op) {
+  // The end of the last operation of each chain that this one belongs to.
+  std::string keys[3];
+  size_t count = 0;
+  if (!op.file.empty()) keys[count++] = KeyOf(op.directory, op.file);
+  if (!op.target.empty()) keys[count++] = KeyOf(op.directory, op.target);
+  if (ChangesEntries(op.kind)) keys[count++] = KeyOf(op.directory, "");
+  Instant at = now;
+  for (size_t i = 0; i < count; ++i) at = std::max(at, *ChainOf(keys[i]));
+  at = at + TimeFor(op.kind);
+  for (size_t i = 0; i < count; ++i) *ChainOf(keys[i]) = at;
+  // Ends of idle chains say nothing.
+  if (chains_.size() > 16) {
+    std::erase_if(chains_, [&](const Chain& chain) { return chain.busy_until < now; });
+  }
+  const uint64_t number = next_number_++;
+  pending_.push_back({number, std::move(op)});
+  queue_->Push(at, {TaskKind::kDiskDone, server_, 0, number});
+}
+
+bool Disk::Complete(uint64_t operation, FileDone* done) {
+  auto it = std::find_if(pending_.begin(), pending_.end(),
+                         [&](const Pending& p) { return p.number == operation; });
+  if (it == pending_.end()) return false;
+  const FileOp op = std::move(it->op);
+  pending_.erase(it);
+  *done = CarryOut(op);
+  if (done->error == FileError::kNoSpace || done->error == FileError::kIo) reported_error_ = true;
+  return true;
+}
+
+Disk::File* Disk::Find(const FileOp& op) {
+  Dir& dir = dirs_[static_cast<size_t>(op.directory)];
+  auto it = dir.cached.find(op.file);
+  return it == dir.cached.end() ? nullptr : &files_[it->second];
+}
+
+FileDone Disk::CarryOut(const FileOp& op) {
+  FileDone done;
+  done.id = op.id;
+  Dir& dir = dirs_[static_cast<size_t>(op.directory)];
+  const bool may_fail =
+      op.kind == OpKind::kCreate || op.kind == OpKind::kWrite || op.kind == OpKind::kSync;
+  if (may_fail && fail_next_) {
+    fail_next_ = false;
+    // As Linux does: the pages count as clean afterwards, and nobody will write them again.
+    if (File* file = Find(op); file != nullptr && op.kind == OpKind::kSync) {
+      for (Change& change : file->changes) change.data.clear();
+    }
+    done.error = FileError::kIo;
+    done.message = "simulated failure";
+    return done;
+  }
+  switch (op.kind) {
+    case OpKind::kList:
+      for (const auto& [name, file] : dir.cached) done.names.push_back(name);
+      return done;
+    case OpKind::kCreate:
+      done.error = DoCreate(op);
+      return done;
+    case OpKind::kSyncDirectory:
+      dir.durable = dir.cached;
+      dir.changes.clear();
+      ++syncs_;
+      return done;
+    case OpKind::kRename:
+    case OpKind::kRemove: {
+      auto it = dir.cached.find(op.file);
+      if (it == dir.cached.end()) {
+        done.error = FileError::kNotFound;
+        return done;
+      }
+      EntryChange change{op.kind, op.file, op.target, it->second};
+      ApplyEntry(change, &dir.cached);
+      dir.changes.push_back(std::move(change));
+      return done;
+    }
+    case OpKind::kRead:
+    case OpKind::kWrite:
+    case OpKind::kSync:
+    case OpKind::kTruncate: break;
+  }
+  File* file = Find(op);
+  if (file == nullptr) {
+    done.error = FileError::kNotFound;
+    return done;
+  }
+  switch (op.kind) {
+    case OpKind::kRead:
+      if (op.offset < file->cached.size()) {
+        done.data = Bytes::Copy(std::string_view(file->cached).substr(op.offset, op.size));
+      }
+      return done;
+    case OpKind::kWrite:
+      done.error = DoWrite(op, file);
+      return done;
+    case OpKind::kSync:
+      DoSync(file);
+      return done;
+    case OpKind::kTruncate:
+      file->cached.resize(op.size);
+      file->changes.push_back({true, op.size, ""});
+      return done;
+    default: LS_UNREACHABLE();
+  }
+}
+
+FileError Disk::DoCreate(const FileOp& op) {
+  Dir& dir = dirs_[static_cast<size_t>(op.directory)];
+  if (dir.cached.contains(op.file)) return FileError::kExists;
+  if (full_) return FileError::kNoSpace;
+  const uint32_t number = static_cast<uint32_t>(files_.size());
+  files_.emplace_back();
+  if (op.size > 0) {
+    files_.back().cached.assign(op.size, '\0');
+    files_.back().changes.push_back({true, op.size, ""});
+  }
+  dir.cached.emplace(op.file, number);
+  dir.changes.push_back({OpKind::kCreate, op.file, "", number});
+  return FileError::kNone;
+}
+
+FileError Disk::DoWrite(const FileOp& op, File* file) {
+  Change change;
+  change.offset = op.offset;
+  for (const Bytes& piece : op.data) change.data.append(piece.view());
+  const uint64_t end = op.offset + change.data.size();
+  if (full_ && end > file->cached.size()) return FileError::kNoSpace;
+  if (file->cached.size() < end) file->cached.resize(end);
+  file->cached.replace(op.offset, change.data.size(), change.data);
+  file->changes.push_back(std::move(change));
+  return FileError::kNone;
+}
+
+void Disk::DoSync(File* file) {
+  ++syncs_;
+  for (const Change& change : file->changes) {
+    if (change.truncate) {
+      file->durable.resize(change.offset);
+      continue;
+    }
+    const uint64_t end = change.offset + change.data.size();
+    if (file->durable.size() < end) file->durable.resize(end);
+    file->durable.replace(change.offset, change.data.size(), change.data);
+  }
+  file->changes.clear();
+}
+
+void Disk::ApplyEntry(const EntryChange& change, Entries* entries) {
+  switch (change.kind) {
+    case OpKind::kCreate: entries->insert_or_assign(change.name, change.file); return;
+    case OpKind::kRemove: entries->erase(change.name); return;
+    case OpKind::kRename: {
+      // Without its source on the disk, the rename is not there either.
+      auto it = entries->find(change.name);
+      if (it == entries->end()) return;
+      const uint32_t file = it->second;
+      entries->erase(it);
+      entries->insert_or_assign(change.target, file);
+      return;
+    }
+    default: LS_UNREACHABLE();
+  }
+}
+
+void Disk::KillProcess() {
+  // What the process had handed to its system: each chain is carried out up to some point.
+  std::vector<std::string> stopped;
+  auto is_stopped = [&](const std::string& key) {
+    return std::find(stopped.begin(), stopped.end(), key) != stopped.end();
+  };
+  for (Pending& p : pending_) {
+    const std::string keys[3] = {
+        KeyOf(p.op.directory, p.op.file),
+        KeyOf(p.op.directory, p.op.target.empty() ? p.op.file : p.op.target),
+        ChangesEntries(p.op.kind) ? KeyOf(p.op.directory, "") : KeyOf(p.op.directory, p.op.file)};
+    const bool goes_on = random_.Chance(1, 2) && !is_stopped(keys[0]) && !is_stopped(keys[1]) &&
+                         !is_stopped(keys[2]);
+    if (goes_on) {
+      CarryOut(p.op);
+    } else {
+      stopped.insert(stopped.end(), keys, keys + 3);
+    }
+  }
+  pending_.clear();
+  chains_.clear();
+  reported_error_ = false;
+}
+
+uint64_t Disk::PowerLoss() {
+  KillProcess();
+  uint64_t unsynced = 0;
+  for (File& file : files_) {
+    unsynced += file.changes.size();
+    LoseUnsynced(&file);
+  }
+  for (Dir& dir : dirs_) {
+    unsynced += dir.changes.size();
+    LoseEntries(&dir);
+  }
+  return unsynced;
+}
+
+// For each sector that has unsynced changes, a number of them that reached the disk; the length
+// likewise. Contents are then what the kept changes make of the durable ones.
+void Disk::LoseUnsynced(File* file) {
+  if (file->changes.empty()) return;
+  enum { kNone, kAll, kSome } way = kSome;
+  const bool allowed[3] = {plan_.keeps_none, plan_.keeps_all, plan_.keeps_some};
+  for (uint64_t start = random_.Below(3), i = 0; i < 3; ++i) {
+    if (!allowed[(start + i) % 3]) continue;
+    way = static_cast<decltype(way)>((start + i) % 3);
+    break;
+  }
+  uint64_t sectors = (file->durable.size() + kSectorBytes - 1) / kSectorBytes;
+  for (const Change& change : file->changes) {
+    const uint64_t end = change.offset + change.data.size();
+    sectors = std::max(sectors, (end + kSectorBytes - 1) / kSectorBytes);
+  }
+  // How many changes touch each sector; a truncation touches all from its new size on.
+  auto range = [&](const Change& change) {
+    const uint64_t first = change.offset / kSectorBytes;
+    const uint64_t last = change.truncate
+                              ? sectors
+                              : (change.offset + change.data.size() + kSectorBytes - 1) /
+                                    kSectorBytes;
+    return std::pair<uint64_t, uint64_t>(first, last);
+  };
+  std::vector<uint32_t> kept(sectors, 0);
+  for (const Change& change : file->changes) {
+    const auto [first, last] = range(change);
+    for (uint64_t s = first; s < last; ++s) ++kept[s];
+  }
+  for (uint32_t& count : kept) {
+    if (count == 0) continue;
+    if (way == kNone) count = 0;
+    if (way == kSome) count = static_cast<uint32_t>(random_.Below(count + 1));
+  }
+  std::vector<uint64_t> lengths = {file->durable.size()};
+  std::string content = std::move(file->durable);
+  content.resize(sectors * kSectorBytes);
+  for (const Change& change : file->changes) {
+    const auto [first, last] = range(change);
+    for (uint64_t s = first; s < last; ++s) {
+      if (kept[s] == 0) continue;
+      --kept[s];
+      const uint64_t from = std::max(s * kSectorBytes, change.offset);
+      if (change.truncate) {
+        std::fill(content.begin() + static_cast<ptrdiff_t>(from),
+                  content.begin() + static_cast<ptrdiff_t>((s + 1) * kSectorBytes), '\0');
+        continue;
+      }
+      const uint64_t to =
+          std::min((s + 1) * kSectorBytes, change.offset + uint64_t{change.data.size()});
+      if (from < to) content.replace(from, to - from, change.data, from - change.offset, to - from);
+    }
+    lengths.push_back(change.truncate
+                          ? change.offset
+                          : std::max(lengths.back(), change.offset + change.data.size()));
+  }
+  size_t length = lengths.size() - 1;
+  if (way == kNone) length = 0;
+  if (way == kSome) length = random_.Below(lengths.size());
+  content.resize(lengths[length]);
+  file->durable = content;
+  file->cached = std::move(content);
+  file->changes.clear();
+}
+
+void Disk::LoseEntries(Dir* dir) {
+  if (!dir->changes.empty()) {
+    const size_t prefix = random_.Below(dir->changes.size() + 1);
+    for (size_t i = 0; i < dir->changes.size(); ++i) {
+      const bool kept = plan_.entries_out_of_order ? random_.Chance(1, 2) : i < prefix;
+      if (kept) ApplyEntry(dir->changes[i], &dir->durable);
+    }
+    dir->changes.clear();
+  }
+  dir->cached = dir->durable;
+}
+
+void Disk::ClearFaults() {
+  slowness_ = 1;
+  fail_next_ = false;
+  full_ = false;
+}
+
+}  // namespace lockstep::sim

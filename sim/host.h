@@ -1,0 +1,60 @@
+// One simulated machine: a server process, or nothing while it is down, its disk and its clock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/base/time.h"
+#include "core/server/server.h"
+#include "sim/checkers/committed_log.h"
+#include "sim/disk.h"
+
+namespace lockstep::sim {
+
+// A monotonic clock that starts anywhere and runs a little too fast or too slow.
+struct HostClock {
+  Duration base;
+  int64_t drift_ppm = 0;
+
+  Instant Local(Instant world) const {
+    return {base.ns + world.ns + world.ns / 1'000'000 * drift_ppm +
+            world.ns % 1'000'000 * drift_ppm / 1'000'000};
+  }
+  // The first instant of the world at which this clock shows `local` or later.
+  Instant World(Instant local) const {
+    Instant at{(local.ns - base.ns) / (1'000'000 + drift_ppm) * 1'000'000 +
+               (local.ns - base.ns) % (1'000'000 + drift_ppm) * 1'000'000 / (1'000'000 + drift_ppm)};
+    while (Local(at) < local) at.ns += 1;
+    return at;
+  }
+};
+
+struct Host {
+  Host(const DiskPlan& plan, uint64_t seed, uint32_t server, EventQueue* queue)
+      : disk(plan, seed, server, queue) {}
+
+  std::unique_ptr<server::Server> machine;  // null while down
+  Disk disk;
+  HostClock clock;
+  int64_t wall_offset_ms = 0;
+  uint64_t incarnation = 0;  // of the machine
+  uint64_t starts = 1;       // scheduled; the newest one counts
+  bool off_for_good = false;
+
+  std::vector<server::Input> inbox;
+  bool turn_scheduled = false;
+  bool paused = false;
+  uint64_t pauses = 0;
+  Instant paused_at;
+  Instant scheduled_wake = Instant::Never();
+  uint32_t crash_in_turns = 0;  // 0: not going to
+
+  // For the checkers.
+  bool recovered = false;
+  bool restored = false;  // whether `position` is known
+  int64_t position = CommittedLog::kBeforeFirst;  // of the last applied transaction
+  Zxid applied;
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,249 @@
+#include "sim/plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/check.h"
+#include "core/coordination/rules.h"
+#include "core/zab/rules.h"
+#include "sim/purpose.h"
+
+namespace lockstep::sim {
+namespace {
+
+template <typename T, size_t N>
+T OneOf(RandomStream& random, const T (&values)[N]) {
+  return values[random.Below(N)];
+}
+
+const std::vector<FaultKind>& EveryFault() {
+  static const std::vector<FaultKind> all = [] {
+    std::vector<FaultKind> kinds;
+    for (const FaultInfo& info : AllFaults()) kinds.push_back(info.kind);
+    return kinds;
+  }();
+  return all;
+}
+
+void DrawLimits(RandomStream& random, Plan* plan) {
+  server::Options& options = plan->options;
+  options.tick = OneOf(random, {Milliseconds(50), Milliseconds(100), Milliseconds(200)});
+  options.init_limit = static_cast<uint32_t>(random.Between(5, 10));
+  options.sync_limit = static_cast<uint32_t>(random.Between(3, 6));
+  options.snap_count = OneOf(random, {5u, 10u, 25u, 60u, 100'000u});
+
+  zab::PeerOptions& zab = options.zab;
+  zab.finalize_wait = OneOf(random, {Milliseconds(5), Milliseconds(20), Milliseconds(40)});
+  zab.notification_interval_min = OneOf(random, {Milliseconds(20), Milliseconds(60)});
+  zab.notification_interval_max = zab.notification_interval_min * random.Between(1, 8);
+  zab.channel_retry = OneOf(random, {Milliseconds(5), Milliseconds(20)});
+  zab.proposals_in_flight_max = OneOf(random, {1u, 2u, 8u, 1000u});
+  zab.window_transactions = OneOf(random, {1u, 4u, 20u, 100'000u});
+  zab.window_bytes = OneOf(random, {200u, 2'000u, 1u << 20});
+  zab.counter_max = OneOf(random, {4u, 12u, 40u, 0xffff'ffffu, 0xffff'ffffu, 0xffff'ffffu});
+
+  options.storage.segment_bytes = OneOf(random, {1'024u, 4'096u, 16'384u, 1u << 20});
+  options.storage.retained_bytes = OneOf(random, {0u, 500u, 4'000u, 1u << 20});
+
+  coordination::ServiceOptions& service = options.coordination;
+  const int32_t tick_ms = static_cast<int32_t>(options.tick.Milliseconds());
+  service.session_timeout_ms_min = 2 * tick_ms;
+  service.session_timeout_ms_max = 20 * tick_ms;
+  service.outstanding_requests_max = OneOf(random, {1u, 3u, 1'000u});
+  service.pending_reply_bytes_max = OneOf(random, {150u, 4'000u, 1u << 20});
+}
+
+void DrawNetworkAndDisk(RandomStream& random, Plan* plan) {
+  NetworkPlan& network = plan->network;
+  network.latency_min = OneOf(random, {Microseconds(50), Microseconds(300), Milliseconds(2)});
+  network.latency_jitter = network.latency_min * OneOf(random, {1, 3, 10});
+  network.tail_per_mille = OneOf(random, {0u, 0u, 2u, 20u});
+  network.cut_percent = OneOf(random, {0u, 0u, 5u, 60u});
+  network.gives_up_after = plan->options.tick * random.Between(4, 40);
+  network.dial_timeout = plan->options.tick * random.Between(1, 5);
+  network.retransmit_max = OneOf(random, {Milliseconds(1), Milliseconds(50), Milliseconds(200)});
+
+  DiskPlan& disk = plan->disk;
+  disk.op = OneOf(random, {Microseconds(0), Microseconds(20), Microseconds(500)});
+  disk.sync = OneOf(random, {Microseconds(50), Milliseconds(1), Milliseconds(8)});
+  disk.slow_sync_per_mille = OneOf(random, {0u, 0u, 10u, 50u});
+  const uint64_t ways = random.Between(1, 7);
+  disk.keeps_none = (ways & 1) != 0;
+  disk.keeps_all = (ways & 2) != 0;
+  disk.keeps_some = (ways & 4) != 0;
+  disk.entries_out_of_order = random.Chance(1, 2);
+}
+
+void DrawWorkload(RandomStream& random, Plan* plan) {
+  WorkloadPlan& work = plan->workload;
+  work.clients = static_cast<uint32_t>(random.Between(1, 5));
+  work.keys = static_cast<uint32_t>(random.Between(1, 6));
+  work.think = plan->options.tick * random.Between(1, 8) / 8;
+  work.outstanding_max = OneOf(random, {1u, 2u, 8u, 20u});
+  work.burst_percent = OneOf(random, {0u, 10u, 50u});
+  work.value_bytes_max = OneOf(random, {16u, 60u, 400u});
+  const int32_t tick_ms = static_cast<int32_t>(plan->options.tick.Milliseconds());
+  work.session_timeout_ms = tick_ms * static_cast<int32_t>(random.Between(2, 20));
+  for (uint32_t& weight : work.weights) {
+    weight = random.Chance(2, 3) ? static_cast<uint32_t>(random.Between(1, 10)) : 0;
+  }
+  auto weight = [&](ClientOp op) -> uint32_t& { return work.weights[static_cast<size_t>(op)]; };
+  // There is always something to read and to lose.
+  weight(ClientOp::kSet) += 3;
+  weight(ClientOp::kCreate) += 2;
+  weight(ClientOp::kCloseSession) = std::min(weight(ClientOp::kCloseSession), 1u);
+  weight(ClientOp::kUnknown) = std::min(weight(ClientOp::kUnknown), 1u);
+}
+
+void DrawFaults(RandomStream& random, const Scenario& scenario, Plan* plan) {
+  const Duration tick = plan->options.tick;
+  plan->turn = OneOf(random, {Duration{0}, Microseconds(100), Milliseconds(2)});
+  plan->drift_ppm_max = OneOf(random, {0, 0, 200, 20'000});
+  plan->restart = tick * random.Between(1, 10);
+  plan->fault_every = tick * random.Between(2, 16);
+  plan->chaos = tick * random.Between(40, 140);
+  // Detecting that the old leader is gone, an election that may fail a few times, a full init, and
+  // the time that stuck connections and clients need to notice; far above what is needed.
+  plan->heal_limit = tick * 400 + plan->network.gives_up_after * 2;
+  plan->heal_only_a_quorum = random.Chance(1, 4);
+  for (uint32_t& weight : plan->fault_weights) {
+    const bool exists = random.Chance(1, 3);
+    const uint64_t drawn = random.Between(1, 10);
+    weight = exists ? static_cast<uint32_t>(drawn) : 0;
+  }
+  for (size_t i = 0; i < plan->fault_weights.size(); ++i) {
+    const bool allowed = std::find(scenario.faults.begin(), scenario.faults.end(),
+                                   static_cast<FaultKind>(i)) != scenario.faults.end();
+    if (!allowed) plan->fault_weights[i] = 0;
+  }
+}
+
+bool BreakRule(std::string_view name, zab::Rules* zab_rules, coordination::Rules* rules) {
+  for (const zab::RuleEntry& entry : zab::AllRules()) {
+    if (name == entry.name) {
+      zab_rules->*entry.member = false;
+      return true;
+    }
+  }
+  for (const coordination::RuleEntry& entry : coordination::AllRules()) {
+    if (name == entry.name) {
+      rules->*entry.member = false;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+const std::vector<FaultInfo>& AllFaults() {
+  static const std::vector<FaultInfo> faults = {
+      {FaultKind::kKill, "kill", "a process dies; what it gave to its system survives"},
+      {FaultKind::kPowerLoss, "power-loss",
+       "a machine loses its power; unsynced sectors and directory entries may be lost, in any subset"},
+      {FaultKind::kPowerLossAll, "power-loss-all", "all machines lose their power at one instant"},
+      {FaultKind::kKillLeader, "kill-leader", "whoever leads is killed or loses its power"},
+      {FaultKind::kCrashInStep, "crash-in-step",
+       "a server dies between two outputs of a step: some are carried out, others are not"},
+      {FaultKind::kCrashOnEvent, "crash-on-event",
+       "a server dies at the moment of a protocol event (new epoch, sync, snapshot, segment roll)"},
+      {FaultKind::kPause, "pause", "a process stands still, up to several session timeouts"},
+      {FaultKind::kIsolate, "isolate", "one server and the others do not reach each other"},
+      {FaultKind::kIsolateOneWay, "isolate-one-way", "one server is not heard, or does not hear"},
+      {FaultKind::kSplit, "split", "the servers fall into two halves"},
+      {FaultKind::kBridge, "bridge", "two halves that have one server in common"},
+      {FaultKind::kCutLink, "cut-link", "two servers do not reach each other, one way or both"},
+      {FaultKind::kIsolateOnEvent, "isolate-on-event",
+       "a server is isolated at the moment of a protocol event"},
+      {FaultKind::kResetConnection, "reset-connection", "one connection is reset"},
+      {FaultKind::kResetStorm, "reset-storm", "many connections are reset"},
+      {FaultKind::kStickConnection, "stick-connection",
+       "one direction of a connection delivers nothing any more"},
+      {FaultKind::kSlowLink, "slow-link", "two servers are far from each other for a while"},
+      {FaultKind::kSlowDisk, "slow-disk", "one disk becomes slow for a while"},
+      {FaultKind::kDiskError, "disk-error", "the next write or sync of a server fails"},
+      {FaultKind::kDiskFull, "disk-full", "a disk has no space for a while"},
+      {FaultKind::kClockJump, "clock-jump", "a wall clock is set, forwards or backwards"},
+      {FaultKind::kClientVanishes, "client-vanishes",
+       "a client dies without closing its session, which must expire"},
+      {FaultKind::kClientMoves, "client-moves",
+       "a client drops its connection and takes its session to another server"},
+  };
+  return faults;
+}
+
+const std::vector<Scenario>& AllScenarios() {
+  static const std::vector<Scenario> scenarios = {
+      {"swarm", "everything is drawn: which faults exist, their rates, the limits, the workload",
+       EveryFault()},
+      {"calm", "no faults at all", {}},
+      {"crashes", "servers die and come back, at any point",
+       {FaultKind::kKill, FaultKind::kPowerLoss, FaultKind::kPowerLossAll, FaultKind::kKillLeader,
+        FaultKind::kCrashInStep, FaultKind::kCrashOnEvent}},
+      {"network", "partitions, resets and stuck connections; no server dies",
+       {FaultKind::kIsolate, FaultKind::kIsolateOneWay, FaultKind::kSplit, FaultKind::kBridge,
+        FaultKind::kCutLink, FaultKind::kIsolateOnEvent, FaultKind::kResetConnection,
+        FaultKind::kResetStorm, FaultKind::kStickConnection, FaultKind::kSlowLink}},
+      {"disks", "power losses, slow, failing and full disks",
+       {FaultKind::kPowerLoss, FaultKind::kPowerLossAll, FaultKind::kCrashInStep,
+        FaultKind::kSlowDisk, FaultKind::kDiskError, FaultKind::kDiskFull}},
+      {"clients", "clients vanish and move, clocks jump, processes pause",
+       {FaultKind::kClientVanishes, FaultKind::kClientMoves, FaultKind::kClockJump,
+        FaultKind::kPause, FaultKind::kResetConnection}},
+  };
+  return scenarios;
+}
+
+const Scenario* FindScenario(std::string_view name) {
+  for (const Scenario& scenario : AllScenarios()) {
+    if (name == scenario.name) return &scenario;
+  }
+  return nullptr;
+}
+
+bool IsRule(std::string_view name) {
+  zab::Rules zab_rules;
+  coordination::Rules rules;
+  return BreakRule(name, &zab_rules, &rules);
+}
+
+Plan DrawPlan(uint64_t seed, const Scenario& scenario,
+              const std::vector<std::string>& break_rules) {
+  RandomStream random = StreamFor(seed, Purpose::kPlan);
+  Plan plan;
+  plan.seed = seed;
+  plan.servers = OneOf(random, {1u, 2u, 3u, 3u, 3u, 3u, 3u, 3u, 4u, 5u, 5u, 5u, 6u, 7u});
+  for (uint32_t i = 1; i <= plan.servers; ++i) plan.options.voters.push_back({i});
+  DrawLimits(random, &plan);
+  DrawNetworkAndDisk(random, &plan);
+  DrawWorkload(random, &plan);
+  DrawFaults(random, scenario, &plan);
+  for (const std::string& name : break_rules) {
+    const bool known = BreakRule(name, &plan.options.zab.rules, &plan.options.coordination.rules);
+    LS_CHECK(known);
+  }
+  return plan;
+}
+
+std::string Describe(const Plan& plan) {
+  std::string text = absl::StrFormat(
+      "%d servers, tick %dms, snap_count %d, window %d/%dB, in flight %d, counter_max %d, segment "
+      "%dB, retained %dB; latency %s+%s, sync %s, turn %s, drift %d ppm; %d clients, %d keys, think "
+      "%s, outstanding %d; chaos %s, fault every %s:",
+      plan.servers, plan.options.tick.Milliseconds(), plan.options.snap_count,
+      plan.options.zab.window_transactions, plan.options.zab.window_bytes,
+      plan.options.zab.proposals_in_flight_max, plan.options.zab.counter_max,
+      plan.options.storage.segment_bytes, plan.options.storage.retained_bytes,
+      plan.network.latency_min.ToString(), plan.network.latency_jitter.ToString(),
+      plan.disk.sync.ToString(), plan.turn.ToString(), plan.drift_ppm_max, plan.workload.clients,
+      plan.workload.keys, plan.workload.think.ToString(), plan.workload.outstanding_max,
+      plan.chaos.ToString(), plan.fault_every.ToString());
+  for (const FaultInfo& info : AllFaults()) {
+    const uint32_t weight = plan.fault_weights[static_cast<size_t>(info.kind)];
+    if (weight > 0) absl::StrAppend(&text, " ", info.name, "=", weight);
+  }
+  return text;
+}
+
+}  // namespace lockstep::sim

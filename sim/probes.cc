@@ -1,0 +1,78 @@
+#include "sim/probes.h"
+
+#include "core/base/check.h"
+
+namespace lockstep::sim {
+namespace {
+
+ProbeInfo Own(Probe probe) {
+  switch (probe) {
+    case Probe::kLeaderDiedInDiscovery:
+      return {"leader-died-in-discovery", "a leader dies before its epoch is accepted by a quorum"};
+    case Probe::kLeaderDiedInSynchronization:
+      return {"leader-died-in-synchronization", "a leader dies before it is established"};
+    case Probe::kLeaderDiedInBroadcast:
+      return {"leader-died-in-broadcast", "an established leader dies"};
+    case Probe::kFollowerDiedInSynchronization:
+      return {"follower-died-in-synchronization", "a follower dies before UPTODATE"};
+    case Probe::kDiedWithinStep:
+      return {"died-within-step", "a server dies with a part of a step's outputs carried out"};
+    case Probe::kDiedInRecovery:
+      return {"died-in-recovery", "a server dies before it has read its directory"};
+    case Probe::kUnsyncedLost: return {"unsynced-lost", "a power loss finds unsynced changes"};
+    case Probe::kStoppedOnDiskError:
+      return {"stopped-on-disk-error", "a server stops itself because its disk failed or is full"};
+    case Probe::kRestartedFromDisk: return {"restarted", "a server recovers what it had before"};
+    case Probe::kPausedBeyondSession:
+      return {"paused-beyond-session", "a server stands still for longer than a session timeout"};
+    case Probe::kTwoLeaders:
+      return {"two-leaders", "a leader is established while another one believes that it is"};
+    case Probe::kCommittedWhileSyncing:
+      return {"committed-while-syncing",
+              "transactions are committed while a learner is being synchronized"};
+    case Probe::kSingleServer: return {"single-server", "an ensemble of one"};
+    case Probe::kSevenServers: return {"seven-servers", "an ensemble of seven"};
+    case Probe::kPartitionHealed: return {"partition-healed", "a partition ends"};
+    case Probe::kConnectionReset: return {"connection-reset", "a connection is reset"};
+    case Probe::kConnectionGaveUp:
+      return {"connection-gave-up", "a sender closes a connection on which nothing arrives"};
+    case Probe::kBytesCut: return {"bytes-cut", "bytes are delivered in pieces"};
+    case Probe::kWriteAcknowledged: return {"write-acknowledged", "a client's write succeeds"};
+    case Probe::kWriteRefused: return {"write-refused", "a client's write is refused"};
+    case Probe::kWriteInDoubt:
+      return {"write-in-doubt", "a connection breaks with writes in flight"};
+    case Probe::kReadBehind:
+      return {"read-behind", "a read returns a state that is not the newest"};
+    case Probe::kWatchSet: return {"watch-set", "a client sets a watch"};
+    case Probe::kWatchEvent: return {"watch-event", "a client gets an event"};
+    case Probe::kSessionKept:
+      return {"session-kept", "a client takes its session to another server"};
+    case Probe::kSessionLost: return {"session-lost", "a client is told that its session expired"};
+    case Probe::kEphemeralExpired:
+      return {"ephemeral-expired", "the end of a session deletes ephemeral nodes"};
+    case Probe::kSequentialCreated: return {"sequential-created", "a sequential node is created"};
+    case Probe::kUnknownOp: return {"unknown-op", "an unknown op code is answered"};
+    case Probe::kLivenessReached:
+      return {"liveness-reached", "a healed ensemble serves and converges"};
+    case Probe::kCount: break;
+  }
+  LS_UNREACHABLE();
+}
+
+}  // namespace
+
+const std::vector<ProbeInfo>& AllProbes() {
+  static const std::vector<ProbeInfo> all = [] {
+    std::vector<ProbeInfo> list;
+    for (size_t i = 0; i < kEventProbes; ++i) {
+      list.push_back({EventName(static_cast<EventKind>(i)), "an event of the machines"});
+    }
+    for (size_t i = kEventProbes; i < kProbes; ++i) {
+      list.push_back(Own(static_cast<Probe>(i - kEventProbes)));
+    }
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace lockstep::sim

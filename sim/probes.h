@@ -1,0 +1,70 @@
+// "Sometimes" probes: situations that a campaign must have been in to be worth anything. A probe that
+// is never hit is a defect of the workload, or of the code that should lead there.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/base/event.h"
+
+namespace lockstep::sim {
+
+enum class Probe : uint8_t {
+  // Servers, beyond the events of the machines themselves.
+  kLeaderDiedInDiscovery,
+  kLeaderDiedInSynchronization,
+  kLeaderDiedInBroadcast,
+  kFollowerDiedInSynchronization,
+  kDiedWithinStep,
+  kDiedInRecovery,
+  kUnsyncedLost,
+  kStoppedOnDiskError,
+  kRestartedFromDisk,
+  kPausedBeyondSession,
+  kTwoLeaders,        // an established one, and another that does not know yet
+  kCommittedWhileSyncing,  // a learner is synchronized while something is committed
+  kSingleServer,
+  kSevenServers,
+  // Connections.
+  kPartitionHealed,
+  kConnectionReset,
+  kConnectionGaveUp,
+  kBytesCut,
+  // Clients.
+  kWriteAcknowledged,
+  kWriteRefused,
+  kWriteInDoubt,
+  kReadBehind,        // of a state that is older than the newest
+  kWatchSet,
+  kWatchEvent,
+  kSessionKept,       // reconnected with the same session, to another server
+  kSessionLost,
+  kEphemeralExpired,
+  kSequentialCreated,
+  kUnknownOp,
+  kLivenessReached,
+  kCount
+};
+
+struct ProbeInfo {
+  const char* name;
+  const char* says;
+};
+inline constexpr size_t kEventProbes = static_cast<size_t>(EventKind::kCount);
+inline constexpr size_t kProbes = kEventProbes + static_cast<size_t>(Probe::kCount);
+// One per event kind of the machines (named as the event), then the simulator's own.
+const std::vector<ProbeInfo>& AllProbes();
+
+class Probes {
+ public:
+  void Hit(Probe probe) { ++counts_[kEventProbes + static_cast<size_t>(probe)]; }
+  void Hit(EventKind kind) { ++counts_[static_cast<size_t>(kind)]; }
+  uint64_t count(size_t index) const { return counts_[index]; }
+  const std::array<uint64_t, kProbes>& counts() const { return counts_; }
+
+ private:
+  std::array<uint64_t, kProbes> counts_{};
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,48 @@
+// One seed: from its number to its result.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/time.h"
+#include "sim/failure.h"
+#include "sim/plan.h"
+#include "sim/probes.h"
+#include "sim/trace.h"
+
+namespace lockstep::sim {
+
+struct RunOptions {
+  uint64_t seed = 0;
+  const Scenario* scenario = nullptr;
+  std::vector<std::string> break_rules;
+  Trace::Sink sink = nullptr;  // of trace lines
+  void* sink_context = nullptr;
+  std::vector<uint64_t>* hash_log = nullptr;  // the trace hash after each event
+};
+
+struct RunResult {
+  std::optional<Failure> failure;
+  uint64_t hash = 0;    // of the trace, until the failure if there is one
+  uint64_t events = 0;  // taken from the queue
+  int64_t committed = 0;  // transactions
+  Duration time;        // of the world
+  Probes probes;
+};
+
+// Makes a failed LS_CHECK the failure of the seed instead of the end of the process. Once, before
+// the first run.
+void InstallCheckHook();
+
+RunResult RunSeed(const RunOptions& options);
+
+// Runs the seed twice more, and says in a sentence which event was the first that was different;
+// nothing if the two are the same.
+std::optional<std::string> FindDivergence(RunOptions options);
+
+// The command that runs the seed again.
+std::string ReplayCommand(const RunOptions& options);
+
+}  // namespace lockstep::sim

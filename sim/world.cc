@@ -1,0 +1,596 @@
+#include "sim/world.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "sim/failure.h"
+#include "sim/faults.h"
+#include "sim/purpose.h"
+
+namespace lockstep::sim {
+namespace {
+
+// A run that does this much is not going anywhere.
+constexpr uint64_t kEventsMax = 3'000'000;
+constexpr int64_t kUnixMsAtStart = 1'600'000'000'000;
+
+const char* KindName(Delivery::Kind kind) {
+  switch (kind) {
+    case Delivery::Kind::kAccepted: return "accepted";
+    case Delivery::Kind::kConnected: return "connected";
+    case Delivery::Kind::kBytes: return "bytes";
+    case Delivery::Kind::kClosed: return "closed";
+    case Delivery::Kind::kWritten: return "written";
+  }
+  LS_UNREACHABLE();
+}
+
+}  // namespace
+
+World::World(const Plan& plan, Trace* trace, Probes* probes)
+    : plan_(plan),
+      trace_(trace),
+      probes_(probes),
+      network_(plan.network, plan.seed, plan.servers, plan.servers + plan.workload.clients, &queue_),
+      host_random_(StreamFor(plan.seed, Purpose::kHost)),
+      histories_(plan.servers, &committed_),
+      faults_(std::make_unique<Faults>(plan_, this)) {
+  for (uint32_t s = 0; s < plan_.servers; ++s) {
+    hosts_.emplace_back(plan_.disk, plan_.seed, s, &queue_);
+    network_.SetNodeState(now_, s, Network::NodeState::kRefusing);
+  }
+  for (uint32_t c = 0; c < plan_.workload.clients; ++c) {
+    clients_.push_back(
+        std::make_unique<Client>(plan_, c, &committed_, &model_, probes_, trace_));
+  }
+}
+
+World::~World() = default;
+
+void World::Run() {
+  if (trace_->on()) trace_->Line("plan", "", Describe(plan_));
+  if (plan_.servers == 1) probes_->Hit(Probe::kSingleServer);
+  if (plan_.servers == 7) probes_->Hit(Probe::kSevenServers);
+  for (uint32_t s = 0; s < plan_.servers; ++s) {
+    queue_.Push(now_ + Around(host_random_, plan_.options.tick), {TaskKind::kStart, s, 0, 1});
+  }
+  for (uint32_t c = 0; c < clients_.size(); ++c) {
+    queue_.Push(now_ + Around(host_random_, plan_.options.tick * 4),
+                {TaskKind::kClientWake, c, 0, 0});
+  }
+  queue_.Push(now_ + plan_.chaos, {TaskKind::kPhase, 0, 0, kHeal});
+  faults_->Begin(now_);
+  while (!done_) {
+    const Due due = queue_.Pop();
+    LS_CHECK_GE(due.at, now_);
+    now_ = due.at;
+    if (++events_ > kEventsMax) Fail("liveness-converge", "the run does not come to an end");
+    trace_->set_now(now_);
+    MixTask(due);
+    Handle(due);
+    RunReadyTurns();
+    if (hash_log_ != nullptr) hash_log_->push_back(trace_->hash());
+  }
+  if (network_.cuts() > 0) probes_->Hit(Probe::kBytesCut);
+}
+
+void World::MixTask(const Due& due) {
+  trace_->Mix(static_cast<uint64_t>(due.at.ns));
+  trace_->Mix(due.sequence);
+  trace_->Mix((uint64_t{static_cast<uint8_t>(due.task.kind)} << 56) | (uint64_t{due.task.who} << 24) |
+              due.task.what);
+  trace_->Mix(due.task.which);
+}
+
+void World::Handle(const Due& due) {
+  const Task& task = due.task;
+  switch (task.kind) {
+    case TaskKind::kStart:
+      if (hosts_[task.who].machine == nullptr && hosts_[task.who].starts == task.which) {
+        Start(task.who);
+      }
+      return;
+    case TaskKind::kWake:
+      if (hosts_[task.who].incarnation == task.which) OnWake(task.who, due.at);
+      return;
+    case TaskKind::kTurn:
+      if (hosts_[task.who].incarnation == task.which && up(task.who)) {
+        hosts_[task.who].turn_scheduled = false;
+        if (!hosts_[task.who].paused) RunTurn(task.who);
+      }
+      return;
+    case TaskKind::kResume: {
+      Host& host = hosts_[task.who];
+      if (!host.paused || host.pauses != task.which) return;
+      host.paused = false;
+      if (now_ - host.paused_at > Milliseconds(plan_.workload.session_timeout_ms)) {
+        probes_->Hit(Probe::kPausedBeyondSession);
+      }
+      if (trace_->on()) trace_->Line(ServerName(task.who), "resumes", "");
+      if (up(task.who)) Enqueue(task.who, server::Wake());
+      return;
+    }
+    case TaskKind::kArrive:
+      network_.OnArrive(now_, task, &deliveries_);
+      return Deliver(&deliveries_);
+    case TaskKind::kNetTimeout:
+      network_.OnNetTimeout(now_, task, &deliveries_);
+      if (!deliveries_.empty()) probes_->Hit(Probe::kConnectionGaveUp);
+      return Deliver(&deliveries_);
+    case TaskKind::kDialTimeout:
+      network_.OnDialTimeout(now_, task, &deliveries_);
+      return Deliver(&deliveries_);
+    case TaskKind::kWritten:
+      network_.OnWritten(task.who, &deliveries_);
+      return Deliver(&deliveries_);
+    case TaskKind::kDiskDone: {
+      storage::FileDone done;
+      if (!hosts_[task.who].disk.Complete(task.which, &done)) return;
+      trace_->Mix(static_cast<uint64_t>(done.error) ^ Checksum(done.data.view()));
+      return Enqueue(task.who, server::FileOpDone{std::move(done)});
+    }
+    case TaskKind::kClientWake:
+      clients_[task.who]->OnWake(now_, &client_output_);
+      return CarryOutClient(task.who);
+    case TaskKind::kFault:
+    case TaskKind::kUndo: return faults_->OnTask(now_, task);
+    case TaskKind::kClock:
+      if (hosts_[task.who].incarnation != task.which || !up(task.who)) return;
+      queue_.Push(now_ + plan_.options.tick * 10, task);
+      return Enqueue(task.who, server::WallClock{UnixMs(task.who)});
+    case TaskKind::kPhase: return task.which == kHeal ? Heal() : CheckHealed();
+    case TaskKind::kCount: break;
+  }
+  LS_UNREACHABLE();
+}
+
+// ---- Servers -------------------------------------------------------------------------------------
+
+int64_t World::UnixMs(uint32_t server) const {
+  return kUnixMsAtStart + now_.ns / 1'000'000 + hosts_[server].wall_offset_ms;
+}
+
+void World::Start(uint32_t server) {
+  Host& host = hosts_[server];
+  if (host.off_for_good) return;
+  ++host.incarnation;
+  host.clock.base = Duration{host_random_.Between(1'000'000'000, 1'000'000'000'000)};
+  host.clock.drift_ppm =
+      plan_.drift_ppm_max == 0
+          ? 0
+          : host_random_.Between(-plan_.drift_ppm_max, plan_.drift_ppm_max);
+  server::Options options = plan_.options;
+  options.server = {server + 1};
+  host.machine = std::make_unique<server::Server>(options, plan_.seed, host.incarnation);
+  host.scheduled_wake = Instant::Never();
+  host.turn_scheduled = false;
+  host.paused = false;
+  host.recovered = false;
+  host.restored = false;
+  host.position = CommittedLog::kBeforeFirst;
+  host.applied = {};
+  network_.SetNodeState(now_, server, Network::NodeState::kUp);
+  if (trace_->on()) {
+    trace_->Line(ServerName(server), "starts", absl::StrCat("incarnation ", host.incarnation));
+  }
+  Enqueue(server, server::Start{UnixMs(server)});
+  queue_.Push(now_ + plan_.options.tick * 10, {TaskKind::kClock, server, 0, host.incarnation});
+}
+
+void World::Enqueue(uint32_t server, server::Input input) {
+  Host& host = hosts_[server];
+  if (host.machine == nullptr) return;
+  host.inbox.push_back(std::move(input));
+  if (host.paused || host.turn_scheduled) return;
+  host.turn_scheduled = true;
+  if (plan_.turn.ns == 0) {
+    ready_.push_back(server);
+  } else {
+    queue_.Push(now_ + Around(host_random_, plan_.turn),
+                {TaskKind::kTurn, server, 0, host.incarnation});
+  }
+}
+
+void World::RunReadyTurns() {
+  // A turn makes no other turn ready: what it sends takes time.
+  for (size_t i = 0; i < ready_.size(); ++i) {
+    const uint32_t server = ready_[i];
+    if (!up(server)) continue;
+    hosts_[server].turn_scheduled = false;
+    if (!hosts_[server].paused) RunTurn(server);
+  }
+  ready_.clear();
+}
+
+// Everything that is ready is stepped together, as the shell does.
+void World::RunTurn(uint32_t server) {
+  Host& host = hosts_[server];
+  const Instant local = host.clock.Local(now_);
+  output_.Clear();
+  for (const server::Input& input : host.inbox) {
+    host.machine->Step(local, input, &output_);
+    if (output_.fatal.has_value()) break;
+  }
+  host.inbox.clear();
+  if (!output_.fatal.has_value()) host.machine->Flush(local, &output_);
+  bool dies = false;
+  for (const Event& event : output_.events) dies |= faults_->OnEvent(now_, server, event.kind);
+  Observe(server, output_);
+  if (output_.fatal.has_value()) return OnFatal(server, *output_.fatal);
+  if (host.crash_in_turns > 0 && --host.crash_in_turns == 0) dies = true;
+  CarryOut(server, &output_, dies);
+  if (dies) {
+    probes_->Hit(Probe::kDiedWithinStep);
+    return Stop(server, host_random_.Chance(1, 2) ? StopKind::kKill : StopKind::kPowerLoss);
+  }
+  ScheduleWake(server);
+}
+
+void World::ScheduleWake(uint32_t server) {
+  Host& host = hosts_[server];
+  const Instant deadline = host.machine->next_deadline();
+  if (deadline == Instant::Never()) return;
+  const Instant at = std::max(now_, host.clock.World(deadline));
+  // One wake is under way at most; a later deadline is seen when it comes.
+  if (at >= host.scheduled_wake) return;
+  host.scheduled_wake = at;
+  queue_.Push(at, {TaskKind::kWake, server, 0, host.incarnation});
+}
+
+void World::OnWake(uint32_t server, Instant at) {
+  Host& host = hosts_[server];
+  if (!up(server) || at != host.scheduled_wake) return;
+  host.scheduled_wake = Instant::Never();
+  if (host.paused) return;
+  if (host.machine->next_deadline() > host.clock.Local(now_)) return ScheduleWake(server);
+  Enqueue(server, server::Wake());
+}
+
+void World::CarryOut(uint32_t server, server::Output* output, bool partly) {
+  Host& host = hosts_[server];
+  // Each stream of outputs is carried out up to some point; between streams there is no order.
+  const auto upto = [&](size_t size) { return partly ? host_random_.Below(size + 1) : size; };
+  const size_t ops = upto(output->file_ops.size());
+  const size_t dials = upto(output->dials.size());
+  const size_t sends = upto(output->sends.size());
+  const size_t closes = sends < output->sends.size() ? 0 : upto(output->closes.size());
+  for (size_t i = 0; i < ops; ++i) {
+    storage::FileOp& op = output->file_ops[i];
+    trace_->Mix((static_cast<uint64_t>(op.kind) << 56) ^ op.offset ^ (op.size << 24));
+    for (const Bytes& piece : op.data) trace_->Mix(Checksum(piece.view()));
+    host.disk.Submit(now_, std::move(op));
+  }
+  for (size_t i = 0; i < dials; ++i) {
+    const server::Dial& dial = output->dials[i];
+    network_.Dial(now_, server, dial.connection, dial.kind, dial.to.value - 1);
+  }
+  for (size_t i = 0; i < sends; ++i) {
+    network_.Send(now_, server, output->sends[i].connection, std::move(output->sends[i].data));
+  }
+  for (size_t i = 0; i < closes; ++i) network_.Close(now_, server, output->closes[i]);
+  for (ConnectionId id : output->pauses) network_.PauseReading(server, id);
+  for (ConnectionId id : output->resumes) network_.ResumeReading(now_, server, id);
+}
+
+void World::OnFatal(uint32_t server, const std::string& why) {
+  if (trace_->on()) trace_->Line(ServerName(server), "stops", why);
+  if (!hosts_[server].disk.reported_error()) {
+    Fail("stops-only-on-disk-errors",
+         absl::StrCat("server ", server + 1, " stops though its disk is in order: ", why));
+  }
+  probes_->Hit(Probe::kStoppedOnDiskError);
+  // What a failed write left in the page cache must not be believed: the machine is restarted.
+  Stop(server, StopKind::kPowerLoss);
+}
+
+void World::ProbeDeath(uint32_t server) {
+  const zab::Peer* peer = hosts_[server].machine->peer();
+  if (peer == nullptr) return probes_->Hit(Probe::kDiedInRecovery);
+  if (peer->state() == zab::ServerState::kLeading) {
+    probes_->Hit(peer->established() ? Probe::kLeaderDiedInBroadcast
+                 : peer->current_epoch() == peer->accepted_epoch()
+                     ? Probe::kLeaderDiedInSynchronization
+                     : Probe::kLeaderDiedInDiscovery);
+  } else if (peer->state() == zab::ServerState::kFollowing && !peer->established()) {
+    probes_->Hit(Probe::kFollowerDiedInSynchronization);
+  }
+}
+
+void World::Stop(uint32_t server, StopKind kind) {
+  Host& host = hosts_[server];
+  if (host.machine == nullptr) return;
+  ProbeDeath(server);
+  histories_.OnStopped(server + 1);
+  host.machine.reset();
+  host.inbox.clear();
+  host.paused = false;
+  host.crash_in_turns = 0;
+  if (kind == StopKind::kKill) {
+    network_.SetNodeState(now_, server, Network::NodeState::kRefusing);
+    network_.KillProcess(now_, server);
+    host.disk.KillProcess();
+  } else {
+    network_.SetNodeState(now_, server, Network::NodeState::kOff);
+    network_.PowerOff(now_, server);
+    if (host.disk.PowerLoss() > 0) probes_->Hit(Probe::kUnsyncedLost);
+  }
+  if (trace_->on()) {
+    trace_->Line(ServerName(server), kind == StopKind::kKill ? "killed" : "power-off", "");
+  }
+  queue_.Push(now_ + Around(host_random_, plan_.restart),
+              {TaskKind::kStart, server, 0, ++host.starts});
+}
+
+void World::Pause(uint32_t server, Duration time) {
+  Host& host = hosts_[server];
+  if (host.paused || !up(server)) return;
+  host.paused = true;
+  host.paused_at = now_;
+  if (trace_->on()) trace_->Line(ServerName(server), "pauses", time.ToString());
+  queue_.Push(now_ + time, {TaskKind::kResume, server, 0, ++host.pauses});
+}
+
+void World::JumpClock(uint32_t server, int64_t by_ms) {
+  hosts_[server].wall_offset_ms += by_ms;
+  if (up(server)) Enqueue(server, server::WallClock{UnixMs(server)});
+}
+
+std::optional<uint32_t> World::Leader() const {
+  std::optional<uint32_t> best;
+  for (uint32_t s = 0; s < hosts_.size(); ++s) {
+    if (!up(s)) continue;
+    const zab::Peer* peer = hosts_[s].machine->peer();
+    if (peer == nullptr || peer->state() != zab::ServerState::kLeading) continue;
+    if (!best.has_value()) {
+      best = s;
+      continue;
+    }
+    const zab::Peer* other = hosts_[*best].machine->peer();
+    if (std::pair(peer->established(), peer->accepted_epoch()) >
+        std::pair(other->established(), other->accepted_epoch())) {
+      best = s;
+    }
+  }
+  return best;
+}
+
+// ---- What is seen of a step ----------------------------------------------------------------------
+
+void World::Observe(uint32_t server, const server::Output& output) {
+  Host& host = hosts_[server];
+  ObserveEvents(server, output);
+  // First what was applied: the histories refer to the committed log.
+  const int64_t committed_before = committed_.size();
+  ObserveApplied(server, output);
+  const zab::Peer* peer = host.machine->peer();
+  if (peer == nullptr) return;
+  if (!host.recovered) {
+    host.recovered = true;
+    if (host.incarnation > 1) probes_->Hit(Probe::kRestartedFromDisk);
+    histories_.OnRecovered(server + 1, *peer);
+  }
+  histories_.OnStep(server + 1, *peer, output.events);
+  for (int64_t i = committed_before; i < committed_.size(); ++i) ObserveCommitted(server, i);
+  const coordination::Tree& tree = host.machine->service().tree();
+  const Zxid last = tree.last_zxid();
+  if (last == host.applied && output.applied.empty()) return;
+  host.applied = last;
+  host.restored = true;
+  committed_.OnState(server + 1, last, tree.digest(), &host.position);
+}
+
+void World::ObserveEvents(uint32_t server, const server::Output& output) {
+  for (const Event& event : output.events) {
+    probes_->Hit(event.kind);
+    trace_->Mix((static_cast<uint64_t>(event.kind) << 48) ^ event.zxid.Packed() ^
+                (event.detail << 8) ^ event.peer.value);
+    if (trace_->on()) trace_->Line(ServerName(server), EventName(event.kind), event.ToString());
+    if (event.kind == EventKind::kSessionExpired) {
+      model_.OnExpiring({static_cast<int64_t>(event.detail)});
+    }
+    if (event.kind == EventKind::kEstablished) {
+      for (uint32_t s = 0; s < hosts_.size(); ++s) {
+        if (s != server && histories_.reign(s + 1) > Epoch{}) probes_->Hit(Probe::kTwoLeaders);
+      }
+    }
+  }
+}
+
+void World::ObserveApplied(uint32_t server, const server::Output& output) {
+  Host& host = hosts_[server];
+  bool restored = !host.restored;
+  for (const Event& event : output.events) restored |= event.kind == EventKind::kSnapshotReceived;
+  for (const server::AppliedTransaction& applied : output.applied) {
+    // After the state was replaced, applying goes on wherever that state ends.
+    const bool next = host.position + 1 < committed_.size() &&
+                      committed_.at(host.position + 1).zxid == applied.zxid;
+    if (restored && !next) {
+      const int64_t at = committed_.FindFloor(applied.zxid);
+      const bool known = at >= 0 && committed_.at(at).zxid == applied.zxid;
+      host.position = known ? at - 1 : at;
+    }
+    host.restored = true;
+    if (trace_->on()) trace_->Line(ServerName(server), "applies", applied.zxid.ToString());
+    committed_.OnApplied(server + 1, applied.zxid, applied.body, &host.position);
+  }
+}
+
+void World::ObserveCommitted(uint32_t server, int64_t index) {
+  const CommittedEntry& entry = committed_.at(index);
+  histories_.OnCommitted(server + 1, entry);
+  const auto* close =
+      std::get_if<coordination::CloseSessionTransaction>(&entry.transaction.body);
+  if (close != nullptr && !close->paths_to_delete.empty()) {
+    probes_->Hit(Probe::kEphemeralExpired);
+  }
+  model_.Apply(entry);
+  for (const Host& other : hosts_) {
+    const zab::Peer* peer = other.machine == nullptr ? nullptr : other.machine->peer();
+    if (peer != nullptr && peer->state() == zab::ServerState::kFollowing && !peer->established()) {
+      probes_->Hit(Probe::kCommittedWhileSyncing);
+    }
+  }
+}
+
+// ---- Connections and clients ---------------------------------------------------------------------
+
+void World::Deliver(std::vector<Delivery>* deliveries) {
+  for (Delivery& delivery : *deliveries) {
+    trace_->Mix((static_cast<uint64_t>(delivery.kind) << 60) ^ (uint64_t{delivery.node} << 48) ^
+                delivery.connection.value ^ delivery.written);
+    if (!delivery.data.empty()) trace_->Mix(Checksum(delivery.data.view()));
+    if (trace_->on()) {
+      const bool to_server = delivery.node < plan_.servers;
+      const bool from_server = delivery.from < plan_.servers;
+      trace_->Line(to_server ? ServerName(delivery.node)
+                             : absl::StrCat("c", delivery.node - plan_.servers),
+                   KindName(delivery.kind),
+                   absl::StrCat(server::ToString(delivery.link), " ",
+                                delivery.connection.ToString(), " with ", from_server ? "s" : "c",
+                                from_server ? delivery.from + 1 : delivery.from - plan_.servers,
+                                " ", delivery.data.size() + delivery.written, "B"));
+    }
+    if (delivery.node < plan_.servers) {
+      DeliverToServer(std::move(delivery));
+    } else {
+      DeliverToClient(std::move(delivery));
+    }
+  }
+  deliveries->clear();
+}
+
+void World::DeliverToServer(Delivery delivery) {
+  const uint32_t node = delivery.node;
+  switch (delivery.kind) {
+    case Delivery::Kind::kAccepted:
+      return Enqueue(node, server::Accepted{delivery.connection, delivery.link,
+                                            absl::StrCat("node", delivery.from)});
+    case Delivery::Kind::kConnected:
+      return Enqueue(node, server::Connected{delivery.connection});
+    case Delivery::Kind::kBytes:
+      return Enqueue(node, server::ReceivedBytes{delivery.connection, std::move(delivery.data)});
+    case Delivery::Kind::kClosed: return Enqueue(node, server::Closed{delivery.connection});
+    case Delivery::Kind::kWritten:
+      return Enqueue(node, server::Written{delivery.connection, delivery.written});
+  }
+}
+
+void World::DeliverToClient(Delivery delivery) {
+  const uint32_t number = delivery.node - plan_.servers;
+  Client& client = *clients_[number];
+  switch (delivery.kind) {
+    case Delivery::Kind::kAccepted:
+    case Delivery::Kind::kWritten: LS_UNREACHABLE();
+    case Delivery::Kind::kConnected:
+      client.OnConnected(now_, delivery.connection, &client_output_);
+      break;
+    case Delivery::Kind::kBytes:
+      client.OnBytes(now_, delivery.connection, std::move(delivery.data), &client_output_);
+      break;
+    case Delivery::Kind::kClosed:
+      client.OnClosed(now_, delivery.connection, &client_output_);
+      break;
+  }
+  CarryOutClient(number);
+}
+
+void World::CarryOutClient(uint32_t number) {
+  const uint32_t node = plan_.servers + number;
+  for (const ClientOutput::DialTo& dial : client_output_.dials) {
+    network_.Dial(now_, node, dial.connection, server::LinkKind::kClient, dial.server);
+  }
+  for (ClientOutput::SendBytes& send : client_output_.sends) {
+    network_.Send(now_, node, send.connection, std::move(send.data));
+  }
+  for (ConnectionId id : client_output_.closes) network_.Close(now_, node, id);
+  if (client_output_.wake.has_value()) {
+    queue_.Push(std::max(now_, *client_output_.wake), {TaskKind::kClientWake, number, 0, 0});
+  }
+  client_output_.Clear();
+}
+
+void World::VanishClient(uint32_t client) {
+  clients_[client]->Vanish(now_, &client_output_);
+  CarryOutClient(client);
+}
+
+void World::MoveClient(uint32_t client) {
+  clients_[client]->Move(now_, &client_output_);
+  CarryOutClient(client);
+}
+
+// ---- The end -------------------------------------------------------------------------------------
+
+void World::Heal() {
+  if (trace_->on()) trace_->Line("world", "heals", "");
+  faults_->End();
+  network_.HealAll(now_);
+  uint32_t spare = plan_.heal_only_a_quorum ? (plan_.servers - 1) / 2 : 0;
+  for (uint32_t s = 0; s < plan_.servers; ++s) {
+    Host& host = hosts_[s];
+    host.disk.ClearFaults();
+    host.crash_in_turns = 0;
+    if (host.paused) queue_.Push(now_, {TaskKind::kResume, s, 0, host.pauses});
+    if (spare > 0 && host_random_.Chance(1, 2)) {
+      --spare;
+      Stop(s, StopKind::kPowerLoss);
+      host.off_for_good = true;
+    }
+  }
+  for (uint32_t c = 0; c < clients_.size(); ++c) {
+    clients_[c]->Quiesce(now_, &client_output_);
+    CarryOutClient(c);
+  }
+  heal_deadline_ = now_ + plan_.heal_limit;
+  queue_.Push(now_ + plan_.options.tick, {TaskKind::kPhase, 0, 0, kCheckHealed});
+}
+
+std::string World::NotHealed(std::string* detail) const {
+  const std::optional<uint32_t> leader = Leader();
+  if (!leader.has_value() || !hosts_[*leader].machine->peer()->established()) {
+    *detail = "there is no established leader";
+    return "liveness-leader";
+  }
+  for (size_t c = 0; c < clients_.size(); ++c) {
+    if (clients_[c]->final_write_done()) continue;
+    *detail = absl::StrCat("client ", c, " got no write through");
+    return "liveness-write";
+  }
+  for (uint32_t s = 0; s < hosts_.size(); ++s) {
+    if (hosts_[s].off_for_good) continue;
+    const zab::Peer* peer = up(s) ? hosts_[s].machine->peer() : nullptr;
+    if (peer == nullptr || !peer->established() || hosts_[s].applied != committed_.last() ||
+        peer->last_zxid() != committed_.last()) {
+      *detail = absl::StrCat("server ", s + 1, " is at ", hosts_[s].applied.ToString(), " of ",
+                             committed_.last().ToString(),
+                             peer == nullptr ? ", down" : peer->established() ? "" : ", not serving");
+      return "liveness-converge";
+    }
+  }
+  for (const std::unique_ptr<Client>& client : clients_) {
+    for (SessionId session : client->abandoned()) {
+      if (model_.StateOf(session) != ZnodeModel::SessionState::kOpen) continue;
+      *detail = absl::StrCat("session ", session.ToString(), " is still open");
+      return "liveness-expiry";
+    }
+  }
+  return "";
+}
+
+void World::CheckHealed() {
+  std::string detail;
+  const std::string missing = NotHealed(&detail);
+  if (missing.empty()) {
+    if (trace_->on()) trace_->Line("world", "healed", "");
+    probes_->Hit(Probe::kLivenessReached);
+    done_ = true;
+    return;
+  }
+  if (now_ >= heal_deadline_) Fail(missing.c_str(), detail + " long after the last fault");
+  queue_.Push(now_ + plan_.options.tick, {TaskKind::kPhase, 0, 0, kCheckHealed});
+}
+
+}  // namespace lockstep::sim

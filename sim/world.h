@@ -1,0 +1,120 @@
+// A whole cluster in one thread: servers, disks, network, clocks and clients, driven by one queue.
+//
+// The servers are the very machines of production; the world only carries out what they ask for, as
+// the shell does, and decides what goes wrong.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/random.h"
+#include "core/base/time.h"
+#include "core/server/server.h"
+#include "sim/checkers/committed_log.h"
+#include "sim/checkers/histories.h"
+#include "sim/checkers/znode_model.h"
+#include "sim/client.h"
+#include "sim/host.h"
+#include "sim/network.h"
+#include "sim/plan.h"
+#include "sim/probes.h"
+#include "sim/queue.h"
+#include "sim/trace.h"
+
+namespace lockstep::sim {
+
+class Faults;
+
+enum class StopKind : uint8_t { kKill, kPowerLoss };
+
+class World {
+ public:
+  World(const Plan& plan, Trace* trace, Probes* probes);
+  ~World();
+  World(const World&) = delete;
+
+  // Runs to the end. Throws Failure.
+  void Run();
+
+  uint64_t events() const { return events_; }
+  Instant now() const { return now_; }
+  int64_t committed() const { return committed_.size(); }
+  // The trace hash after each event, for the search of the first divergence. Off unless set.
+  void set_hash_log(std::vector<uint64_t>* log) { hash_log_ = log; }
+
+  // ---- For faults. Servers are numbered from 0 here.
+  uint32_t servers() const { return plan_.servers; }
+  bool up(uint32_t server) const { return hosts_[server].machine != nullptr; }
+  // The server that leads and is established, of the highest epoch; or any that is leading.
+  std::optional<uint32_t> Leader() const;
+  void Stop(uint32_t server, StopKind kind);
+  void CrashWithin(uint32_t server, uint32_t turns) { hosts_[server].crash_in_turns = turns; }
+  void Pause(uint32_t server, Duration time);
+  void JumpClock(uint32_t server, int64_t by_ms);
+  Network& network() { return network_; }
+  Disk& disk(uint32_t server) { return hosts_[server].disk; }
+  EventQueue& queue() { return queue_; }
+  Probes& probes() { return *probes_; }
+  Trace& trace() { return *trace_; }
+  uint32_t clients() const { return static_cast<uint32_t>(clients_.size()); }
+  void VanishClient(uint32_t client);
+  void MoveClient(uint32_t client);
+
+ private:
+  enum Phase : uint64_t { kHeal = 1, kCheckHealed = 2 };
+
+  void Handle(const Due& due);
+  void Start(uint32_t server);
+  void Deliver(std::vector<Delivery>* deliveries);
+  void DeliverToServer(Delivery delivery);
+  void DeliverToClient(Delivery delivery);
+  void Enqueue(uint32_t server, server::Input input);
+  void RunReadyTurns();
+  void RunTurn(uint32_t server);
+  void Observe(uint32_t server, const server::Output& output);
+  void ObserveApplied(uint32_t server, const server::Output& output);
+  void ObserveCommitted(uint32_t server, int64_t index);
+  void ObserveEvents(uint32_t server, const server::Output& output);
+  // Carries out all outputs, or a random part of them if `partly`.
+  void CarryOut(uint32_t server, server::Output* output, bool partly);
+  void ScheduleWake(uint32_t server);
+  void OnWake(uint32_t server, Instant at);
+  void OnFatal(uint32_t server, const std::string& why);
+  void ProbeDeath(uint32_t server);
+  void CarryOutClient(uint32_t client);
+  void Heal();
+  // Empty if everything is as it must be in the end, else an invariant that does not hold yet.
+  std::string NotHealed(std::string* detail) const;
+  void CheckHealed();
+  int64_t UnixMs(uint32_t server) const;
+  std::string ServerName(uint32_t server) const { return "s" + std::to_string(server + 1); }
+  void MixTask(const Due& due);
+
+  const Plan plan_;
+  Trace* trace_;
+  Probes* probes_;
+  EventQueue queue_;
+  Network network_;
+  RandomStream host_random_;
+  CommittedLog committed_;
+  ZnodeModel model_;
+  Histories histories_;
+  std::vector<Host> hosts_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::unique_ptr<Faults> faults_;
+
+  Instant now_;
+  uint64_t events_ = 0;
+  bool done_ = false;
+  Instant heal_deadline_;
+  std::vector<uint32_t> ready_;  // servers whose turn is now
+  std::vector<Delivery> deliveries_;
+  server::Output output_;
+  ClientOutput client_output_;
+  std::vector<uint64_t>* hash_log_ = nullptr;
+};
+
+}  // namespace lockstep::sim

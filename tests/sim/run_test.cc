@@ -1,0 +1,112 @@
+#include "sim/run.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "core/coordination/rules.h"
+#include "core/zab/rules.h"
+#include "sim/checkers/invariants.h"
+
+namespace lockstep::sim {
+namespace {
+
+RunOptions Seed(uint64_t seed, const char* scenario = "swarm") {
+  InstallCheckHook();
+  RunOptions options;
+  options.seed = seed;
+  options.scenario = FindScenario(scenario);
+  return options;
+}
+
+std::string Failed(const RunResult& result) {
+  return result.failure.has_value() ? result.failure->invariant + ": " + result.failure->detail
+                                    : "";
+}
+
+TEST(Run, ACalmClusterServesAndConverges) {
+  const RunResult result = RunSeed(Seed(1, "calm"));
+  EXPECT_EQ(Failed(result), "");
+  EXPECT_GT(result.committed, 0);
+  EXPECT_GT(result.events, 100u);
+}
+
+TEST(Run, FirstSeedsOfEveryScenarioAreClean) {
+  for (const Scenario& scenario : AllScenarios()) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      EXPECT_EQ(Failed(RunSeed(Seed(seed, scenario.name))), "") << scenario.name << " " << seed;
+    }
+  }
+}
+
+TEST(Run, TheSameSeedIsTheSameRun) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const RunResult once = RunSeed(Seed(seed));
+    const RunResult again = RunSeed(Seed(seed));
+    EXPECT_EQ(once.hash, again.hash);
+    EXPECT_EQ(once.events, again.events);
+  }
+}
+
+TEST(Run, DifferentSeedsAreDifferentRuns) {
+  EXPECT_NE(RunSeed(Seed(1)).hash, RunSeed(Seed(2)).hash);
+}
+
+TEST(Run, ATraceDoesNotChangeTheRun) {
+  RunOptions options = Seed(3);
+  const uint64_t hash = RunSeed(options).hash;
+  std::string text;
+  options.sink = [](void* context, std::string_view line) {
+    static_cast<std::string*>(context)->append(line).append("\n");
+  };
+  options.sink_context = &text;
+  EXPECT_EQ(RunSeed(options).hash, hash);
+  EXPECT_NE(text.find("established"), std::string::npos);
+}
+
+TEST(Run, NoDivergenceIsFoundBetweenEqualRuns) {
+  EXPECT_EQ(FindDivergence(Seed(1, "calm")), std::nullopt);
+}
+
+TEST(Run, TheReplayCommandNamesAllThatMatters) {
+  RunOptions options = Seed(17, "crashes");
+  options.break_rules = {"ack_after_durable", "refuse_gaps"};
+  EXPECT_EQ(ReplayCommand(options),
+            "lockstep-sim run --seed 17 --scenario crashes --break ack_after_durable,refuse_gaps");
+}
+
+// The seeds at which each historic fault of the first list must be found at the latest.
+TEST(Run, AnAckBeforeTheSyncIsFound) {
+  RunOptions options = Seed(0);
+  options.break_rules = {"ack_after_durable"};
+  bool found = false;
+  for (uint64_t seed = 1; seed <= 200 && !found; ++seed) {
+    options.seed = seed;
+    found = RunSeed(options).failure.has_value();
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(Lists, EveryRuleCanBeBroken) {
+  for (const zab::RuleEntry& rule : zab::AllRules()) EXPECT_TRUE(IsRule(rule.name)) << rule.name;
+  for (const coordination::RuleEntry& rule : coordination::AllRules()) {
+    EXPECT_TRUE(IsRule(rule.name)) << rule.name;
+  }
+  EXPECT_FALSE(IsRule("no_such_rule"));
+}
+
+TEST(Lists, EverythingHasANameAndSaysSomething) {
+  EXPECT_EQ(AllFaults().size(), static_cast<size_t>(FaultKind::kCount));
+  EXPECT_EQ(AllProbes().size(), kProbes);
+  for (const ProbeInfo& probe : AllProbes()) {
+    EXPECT_NE(std::string_view(probe.name), "");
+    EXPECT_NE(std::string_view(probe.says), "");
+  }
+  for (const InvariantInfo& invariant : AllInvariants()) {
+    EXPECT_NE(std::string_view(invariant.says), "") << invariant.name;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::sim
