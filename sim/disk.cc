@@ -96,7 +96,8 @@ FileDone Disk::CarryOut(const FileOp& op) {
     fail_next_ = false;
     // As Linux does: the pages count as clean afterwards, and nobody will write them again.
     if (File* file = Find(op); file != nullptr && op.kind == OpKind::kSync) {
-      for (Change& change : file->changes) change.data.clear();
+      file->changes.clear();
+      file->cache_is_a_lie = true;
     }
     done.error = FileError::kIo;
     done.message = "simulated failure";
@@ -255,6 +256,8 @@ uint64_t Disk::PowerLoss() {
 // For each sector that has unsynced changes, a number of them that reached the disk; the length
 // likewise. Contents are then what the kept changes make of the durable ones.
 void Disk::LoseUnsynced(File* file) {
+  if (file->cache_is_a_lie) file->cached = file->durable;
+  file->cache_is_a_lie = false;
   if (file->changes.empty()) return;
   enum { kNone, kAll, kSome } way = kSome;
   const bool allowed[3] = {plan_.keeps_none, plan_.keeps_all, plan_.keeps_some};

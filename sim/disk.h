@@ -61,6 +61,7 @@ class Disk {
     std::string cached;
     std::string durable;
     std::vector<Change> changes;  // from durable to cached, in order
+    bool cache_is_a_lie = false;  // a sync failed: the cache has what the disk will never get
   };
   struct EntryChange {
     storage::OpKind kind;  // kCreate, kRename or kRemove
