@@ -158,6 +158,32 @@ TEST_P(CrashPoints, EveryFailedOperationStopsTheServerAndLosesNothing) {
   }
 }
 
+// A killed process leaves the removal of a segment in the page cache. The next one must not remove
+// more before that is durable: a loss of power that undid only the first would leave a gap.
+TEST(Crash, ARemovalIsDurableBeforeTheNextIncarnationRemovesMore) {
+  for (uint32_t kept = 0; kept < 16; ++kept) {
+    StoreHarness harness({.server = {1}, .segment_bytes = 200, .retained_bytes = 0});
+    harness.RestartAndRecover();
+    ASSERT_EQ(harness.CheckRecovered(), "");
+    for (uint32_t counter = 1; counter <= 20; ++counter) {
+      harness.AppendTransaction(At(1, counter), std::string(60, 'x'));
+    }
+    harness.Flush();
+    harness.RunUntilIdle();
+    harness.BeginSnapshot(At(1, 20));
+    ASSERT_TRUE(harness.RunPast(Directory::kLog, OpKind::kRemove));
+    harness.Kill();
+    harness.Restart();
+    ASSERT_TRUE(harness.RunPast(Directory::kLog, OpKind::kRemove));
+
+    uint32_t asked = 0;
+    harness.Crash([&] { return (kept >> asked++ % 4 & 1) != 0; });
+    harness.RestartAndRecover();
+
+    EXPECT_EQ(harness.CheckRecovered(), "") << kept;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(SegmentBytes, CrashPoints, testing::Values(200, 400, 1000, 65536));
 
 }  // namespace

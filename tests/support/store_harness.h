@@ -55,10 +55,18 @@ class StoreHarness {
     FileDone done = disk_.Execute(op);
     if (fail_at_ != 0 && --fail_at_ == 0) done = {.id = op.id, .error = fail_with_};
     ++executed_;
+    last_op_ = op;
     store_->OnDone(done, &output_);
     store_->Flush(&output_);
     Drain();
     return true;
+  }
+  // Until an operation of this kind has been carried out. False: there is none.
+  bool RunPast(Directory directory, OpKind kind) {
+    while (fatal_.empty() && ExecuteOne()) {
+      if (last_op_.directory == directory && last_op_.kind == kind) return true;
+    }
+    return false;
   }
   void RunUntilIdle() {
     while (fatal_.empty() && ExecuteOne()) {
@@ -284,6 +292,7 @@ class StoreHarness {
   std::deque<FileOp> queue_;
   std::optional<RandomStream> order_;
   uint64_t executed_ = 0;
+  FileOp last_op_;
   uint64_t fail_at_ = 0;
   FileError fail_with_ = FileError::kNone;
 
