@@ -91,7 +91,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const Recovered first = *harness.recovered();
-  const Zxid last = first.transactions.empty() ? first.base : first.transactions.back().zxid;
+  // Not the last transaction: a truncation may have gone to a zxid between two.
+  Zxid last;
+  for (const Event& event : harness.events()) {
+    if (event.kind == EventKind::kRecovered) last = event.zxid;
+  }
   const uint64_t torn = harness.CountEvents(EventKind::kTornTail);
   const bool grows = last.counter < UINT32_MAX;
   if (grows) harness.AppendTransaction({last.epoch, last.counter + 1}, "after");

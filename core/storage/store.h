@@ -28,7 +28,7 @@ struct TransactionRecord {
   Zxid zxid;
   Bytes body;
 };
-// Every transaction after `to` is removed from the history.
+// Every transaction after `to` is removed from the history; what is appended next comes after `to`.
 struct TruncateRecord {
   Zxid to;
 };
