@@ -59,8 +59,14 @@ void LeaderDesk::OnSession(Instant now, int64_t wall_ms, ServerId from,
 void LeaderDesk::OnValidation(Instant now, ServerId from, const ForwardedValidation& forwarded,
                               ServiceOutput* output, std::vector<AnswerTo>* answers) {
   SessionTracker::Entry* entry = sessions_.Find(forwarded.session);
-  if (entry == nullptr || entry->closing || entry->password != forwarded.password) {
+  if (entry == nullptr || entry->password != forwarded.password) {
     answers->push_back({from, SessionValidated{.ticket = forwarded.ticket}});
+    return;
+  }
+  if (entry->closing) {
+    // Not before the end is committed: told that its session is gone, the client acts on the absence
+    // of its ephemerals, and a new leader without the proposal would keep them.
+    entry->asked.push_back({from, forwarded.ticket});
     return;
   }
   const SessionOwner before = entry->owner;
@@ -135,14 +141,20 @@ void LeaderDesk::OnProposed(Zxid last_proposed) {
 }
 
 void LeaderDesk::OnApplied(Instant now, Zxid zxid, const TransactionHeader& header,
-                           const TransactionBody& body) {
+                           const TransactionBody& body, std::vector<AnswerTo>* answers) {
   if (zxid.epoch == epoch_) {
     preparer_.OnDelivered();
   } else if (const auto* session = std::get_if<CreateSessionTransaction>(&body)) {
     // Committed under an earlier leader, and applied here only now: nothing that we prepared.
     sessions_.Add(header.session, Milliseconds(session->timeout_ms), session->password, {}, now);
   }
-  if (std::holds_alternative<CloseSessionTransaction>(body)) sessions_.Remove(header.session);
+  if (!std::holds_alternative<CloseSessionTransaction>(body)) return;
+  if (const SessionTracker::Entry* entry = sessions_.Find(header.session)) {
+    for (const SessionOwner& asked : entry->asked) {
+      answers->push_back({asked.server, SessionValidated{.ticket = asked.ticket}});
+    }
+  }
+  sessions_.Remove(header.session);
 }
 
 void LeaderDesk::Expire(Instant now, int64_t wall_ms, ServiceOutput* output) {

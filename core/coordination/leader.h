@@ -33,9 +33,9 @@ class LeaderDesk {
                    ServiceOutput* output, std::vector<AnswerTo>* answers);
   void Touch(Instant now, SessionId session) { sessions_.Touch(session, now); }
   void OnProposed(Zxid last_proposed);
-  // The transaction was applied to the tree.
+  // The transaction was applied to the tree. Whoever waits for it is answered.
   void OnApplied(Instant now, Zxid zxid, const TransactionHeader& header,
-                 const TransactionBody& body);
+                 const TransactionBody& body, std::vector<AnswerTo>* answers);
   // Proposes to close the sessions whose time is over.
   void Expire(Instant now, int64_t wall_ms, ServiceOutput* output);
   Instant next_deadline() const { return sessions_.next_deadline(); }

@@ -440,11 +440,13 @@ void Server::Impl::On(const zab::ServiceChanged& delivery) {
   if (delivery.service == zab::Service::kFollowing) role = coordination::Role::kFollowing;
   if (delivery.service == zab::Service::kLeading) role = coordination::Role::kLeading;
   if (role == coordination::Role::kStopped) {
-    // Never proposed, so nobody was told anything about them; their clients' connections close.
-    // Those that the service made in this very step are not in the queue yet. Left there, they
-    // would be proposed by the next reign of this server, whose service never prepared them.
+    // Never proposed, so nobody was told anything about them; their clients' connections close. What
+    // the service has said in this very step belongs to the reign that ends, too: kept, it would be
+    // proposed in the next one, where nothing knows of it.
     proposals_.clear();
     service_out_.proposals.clear();
+    service_out_.requests.clear();
+    service_out_.replies.clear();
     learner_snapshots_.clear();
   }
   service_.SetRole(now_, role, delivery.leader, delivery.epoch, &service_out_);
