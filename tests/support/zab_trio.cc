@@ -169,9 +169,14 @@ ServerId ZabTrio::Elect(Duration limit) {
     }
     return true;
   };
-  if (!RunUntil(elected, limit)) return {};
-  Run(Milliseconds(10));
-  return leader();
+  Instant until = now_ + limit;
+  while (now_ < until) {
+    if (!RunUntil(elected, until - now_)) return {};
+    // What it looks like may be about to change: a closed channel is not yet noticed.
+    Run(Milliseconds(10));
+    if (elected()) return leader();
+  }
+  return {};
 }
 
 // ---- Servers
