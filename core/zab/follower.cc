@@ -53,6 +53,11 @@ void Follower::OnReceived(Instant now, ConnectionId channel, const Message& mess
   std::visit([&](const auto& m) { On(m, output); }, message);
 }
 
+void Follower::OnLeaderLooking() {
+  // Later on the channel tells, in order with what else the leader has to say.
+  if (phase_ <= Phase::kDiscovery) Abandon("the leader looks for a leader itself");
+}
+
 // ---- Phase 1: discovery
 // --------------------------------------------------------------------------
 

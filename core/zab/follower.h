@@ -34,6 +34,8 @@ class Follower {
   void OnChannelClosed(Instant now, ConnectionId channel, Output* output);
   void OnReceived(Instant now, ConnectionId channel, const Message& message, Output* output);
   void OnPersisted(Output* output);
+  // The leader looks for a leader itself. It will refuse us until it leads again, if it ever does.
+  void OnLeaderLooking();
   void OnWake(Instant now, Output* output);
   void SendRequest(const Bytes& payload, Output* output);
   void AnswerPing(const Bytes& payload, Output* output);

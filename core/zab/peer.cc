@@ -164,6 +164,13 @@ void Peer::Impl::On(Instant now, const ReceivedNotification& input, Output* outp
   if (input.notification.state != ServerState::kLooking) {
     return Ignored(output, input.from, "notification while following or leading");
   }
+  // Our leader is in a later election than the one that chose it.
+  Follower* follower = following();
+  if (follower != nullptr && follower->leader() == input.from &&
+      input.notification.round > round_) {
+    follower->OnLeaderLooking();
+    if (follower->abandoned() != nullptr) return;
+  }
   output->notifications.push_back({input.from, OwnWord()});
 }
 

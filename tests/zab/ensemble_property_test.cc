@@ -1,10 +1,10 @@
-// Random faults on the trio: whatever happens, servers agree on what was committed, no epoch has two
-// leaders, and once the faults end the ensemble goes on. Small on purpose; the simulator does this at
-// length, with everything around Zab.
-#include <map>
-
+// Random faults on the trio: whatever happens, servers agree on what was committed, no epoch has
+// two leaders, and once the faults end the ensemble goes on. Small on purpose; the simulator does
+// this at length, with everything around Zab.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+
+#include <map>
 
 #include "tests/support/zab_trio.h"
 
@@ -35,13 +35,14 @@ void showValue(const Command& command, std::ostream& out) {
 }
 
 rc::Gen<Command> ACommand() {
-  return rc::gen::map(rc::gen::pair(rc::gen::inRange(0, 20), rc::gen::inRange<uint32_t>(0, 1u << 16)),
-                      [](const std::pair<int, uint32_t>& drawn) {
-                        // Half of all commands let time pass or propose something.
-                        int kind = drawn.first;
-                        if (kind >= static_cast<int>(Command::Kind::kCount)) kind = kind % 2;
-                        return Command{static_cast<Command::Kind>(kind), drawn.second};
-                      });
+  return rc::gen::map(
+      rc::gen::pair(rc::gen::inRange(0, 20), rc::gen::inRange<uint32_t>(0, 1u << 16)),
+      [](const std::pair<int, uint32_t>& drawn) {
+        // Half of all commands let time pass or propose something.
+        int kind = drawn.first;
+        if (kind >= static_cast<int>(Command::Kind::kCount)) kind = kind % 2;
+        return Command{static_cast<Command::Kind>(kind), drawn.second};
+      });
 }
 
 void Do(ZabTrio* trio, uint32_t size, const Command& command, int* proposed) {
@@ -138,15 +139,13 @@ void Survives(uint32_t size, const std::vector<Command>& commands) {
 }
 
 TEST(Ensemble, SurvivesWhateverHappensToThreeServers) {
-  EXPECT_TRUE(rc::check([](void) {
-    Survives(3, *rc::gen::container<std::vector<Command>>(ACommand()));
-  }));
+  EXPECT_TRUE(
+      rc::check([](void) { Survives(3, *rc::gen::container<std::vector<Command>>(ACommand())); }));
 }
 
 TEST(Ensemble, SurvivesWhateverHappensToFiveServers) {
-  EXPECT_TRUE(rc::check([](void) {
-    Survives(5, *rc::gen::container<std::vector<Command>>(ACommand()));
-  }));
+  EXPECT_TRUE(
+      rc::check([](void) { Survives(5, *rc::gen::container<std::vector<Command>>(ACommand())); }));
 }
 
 TEST(Ensemble, SurvivesWhateverHappensToTwoServersAndToOne) {

@@ -142,6 +142,17 @@ TEST_F(FollowerTest, GivesUpAfterSoManyRefusals) {
   EXPECT_EQ(abandoned(), "the leader cannot be reached");
 }
 
+TEST_F(FollowerTest, GivesUpAtOnceWhenTheLeaderLooksForALeaderItself) {
+  follower_.OnLeaderLooking();
+  EXPECT_EQ(abandoned(), "the leader looks for a leader itself");
+}
+
+TEST_F(FollowerTest, OnceItHasPromisedTheChannelTellsItAll) {
+  ToSynchronization();
+  follower_.OnLeaderLooking();
+  EXPECT_EQ(abandoned(), "");
+}
+
 TEST_F(FollowerTest, AChannelThatClosesAfterThePromiseIsNotOpenedAgain) {
   ToSynchronization();
 
