@@ -152,7 +152,7 @@ TEST(Peer, AFarBehindLearnerGetsASnapshotAndWhatComesAfterIt) {
   trio.Elect();
 
   EXPECT_EQ(trio.applied({1}), "a b c d e f");
-  EXPECT_EQ(trio.Last(EventKind::kSnapshotReceived, {1}).zxid, Z(1, 5));
+  EXPECT_EQ(trio.disk({1}).snapshot, Z(1, 5));
   EXPECT_EQ(trio.violation(), "");
 }
 
