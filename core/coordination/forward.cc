@@ -158,11 +158,10 @@ Bytes EncodeForwardedAnswer(const ForwardedAnswer& answer) {
                           });
                         },
                         [](const SessionValidated& validated) {
-                          return Bytes::Build(1 + 8 + 1 + 4, [&](char* out) {
+                          return Bytes::Build(1 + 8 + 4, [&](char* out) {
                             Writer to(out);
                             WriteKind(to, Kind::kSessionValidated);
                             to.U64(validated.ticket.value);
-                            to.U8(validated.valid ? 1 : 0);
                             to.U32(static_cast<uint32_t>(validated.timeout_ms));
                           });
                         },
@@ -249,9 +248,8 @@ absl::StatusOr<ForwardedAnswer> DecodeForwardedAnswer(const Bytes& bytes) {
     case Kind::kSessionValidated: {
       SessionValidated validated;
       validated.ticket.value = from.U64();
-      validated.valid = from.Bool();
       validated.timeout_ms = static_cast<int32_t>(from.U32());
-      if (validated.valid ? validated.timeout_ms <= 0 : validated.timeout_ms != 0) {
+      if (validated.timeout_ms <= 0) {
         return absl::InvalidArgumentError("validated session: timeout out of range");
       }
       result = validated;

@@ -31,7 +31,8 @@ struct ForwardedSession {
   int32_t timeout_ms = 0;  // negotiated
   std::string password;    // kPasswordSize bytes
 };
-// A client came back with its session. Answered by SessionValidated.
+// A client came back with its session. Answered by SessionValidated or, if there is no such session
+// or this is not its password, by the delivery of an ErrorTransaction.
 struct ForwardedValidation {
   Ticket ticket;
   SessionId session;
@@ -54,8 +55,7 @@ struct SessionRefused {
 };
 struct SessionValidated {
   Ticket ticket;
-  bool valid = false;
-  int32_t timeout_ms = 0;  // of the session; 0 unless valid
+  int32_t timeout_ms = 0;  // of the session
 };
 // The session has moved on to another connection.
 struct ConnectionSuperseded {

@@ -31,7 +31,7 @@ void LeaderDesk::OnForwarded(Instant now, int64_t wall_ms, ServerId from,
   } else if (const auto* session = std::get_if<ForwardedSession>(&forwarded)) {
     OnSession(now, wall_ms, from, *session, output, answers);
   } else {
-    OnValidation(now, from, std::get<ForwardedValidation>(forwarded), output, answers);
+    OnValidation(now, wall_ms, from, std::get<ForwardedValidation>(forwarded), output, answers);
   }
 }
 
@@ -56,17 +56,21 @@ void LeaderDesk::OnSession(Instant now, int64_t wall_ms, ServerId from,
                                                  .password = forwarded.password}));
 }
 
-void LeaderDesk::OnValidation(Instant now, ServerId from, const ForwardedValidation& forwarded,
-                              ServiceOutput* output, std::vector<AnswerTo>* answers) {
+void LeaderDesk::OnValidation(Instant now, int64_t wall_ms, ServerId from,
+                              const ForwardedValidation& forwarded, ServiceOutput* output,
+                              std::vector<AnswerTo>* answers) {
   SessionTracker::Entry* entry = sessions_.Find(forwarded.session);
-  if (entry == nullptr || entry->password != forwarded.password) {
-    answers->push_back({from, SessionValidated{.ticket = forwarded.ticket}});
-    return;
-  }
-  if (entry->closing) {
-    // Not before the end is committed: told that its session is gone, the client acts on the absence
-    // of its ephemerals, and a new leader without the proposal would keep them.
-    entry->asked.push_back({from, forwarded.ticket});
+  if (entry == nullptr || entry->closing || entry->password != forwarded.password) {
+    // Told only once it is committed, which is after the end of a session that is closing. Told
+    // earlier, the client would act on the absence of its ephemerals, and a new leader without the
+    // proposal keeps them. Or we were deposed without knowing it, and the session began under our
+    // successor.
+    preparer_.PrepareOther();
+    output->proposals.push_back(EncodeTransaction({.session = forwarded.session,
+                                                   .origin = from,
+                                                   .connection = forwarded.ticket,
+                                                   .time_ms = wall_ms},
+                                                  ErrorTransaction{ErrorCode::kSessionExpired}));
     return;
   }
   const SessionOwner before = entry->owner;
@@ -82,7 +86,6 @@ void LeaderDesk::OnValidation(Instant now, ServerId from, const ForwardedValidat
   }
   answers->push_back(
       {from, SessionValidated{.ticket = forwarded.ticket,
-                              .valid = true,
                               .timeout_ms = static_cast<int32_t>(entry->timeout.Milliseconds())}});
 }
 
@@ -141,20 +144,14 @@ void LeaderDesk::OnProposed(Zxid last_proposed) {
 }
 
 void LeaderDesk::OnApplied(Instant now, Zxid zxid, const TransactionHeader& header,
-                           const TransactionBody& body, std::vector<AnswerTo>* answers) {
+                           const TransactionBody& body) {
   if (zxid.epoch == epoch_) {
     preparer_.OnDelivered();
   } else if (const auto* session = std::get_if<CreateSessionTransaction>(&body)) {
     // Committed under an earlier leader, and applied here only now: nothing that we prepared.
     sessions_.Add(header.session, Milliseconds(session->timeout_ms), session->password, {}, now);
   }
-  if (!std::holds_alternative<CloseSessionTransaction>(body)) return;
-  if (const SessionTracker::Entry* entry = sessions_.Find(header.session)) {
-    for (const SessionOwner& asked : entry->asked) {
-      answers->push_back({asked.server, SessionValidated{.ticket = asked.ticket}});
-    }
-  }
-  sessions_.Remove(header.session);
+  if (std::holds_alternative<CloseSessionTransaction>(body)) sessions_.Remove(header.session);
 }
 
 void LeaderDesk::Expire(Instant now, int64_t wall_ms, ServiceOutput* output) {

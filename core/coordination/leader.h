@@ -33,9 +33,9 @@ class LeaderDesk {
                    ServiceOutput* output, std::vector<AnswerTo>* answers);
   void Touch(Instant now, SessionId session) { sessions_.Touch(session, now); }
   void OnProposed(Zxid last_proposed);
-  // The transaction was applied to the tree. Whoever waits for it is answered.
+  // The transaction was applied to the tree.
   void OnApplied(Instant now, Zxid zxid, const TransactionHeader& header,
-                 const TransactionBody& body, std::vector<AnswerTo>* answers);
+                 const TransactionBody& body);
   // Proposes to close the sessions whose time is over.
   void Expire(Instant now, int64_t wall_ms, ServiceOutput* output);
   Instant next_deadline() const { return sessions_.next_deadline(); }
@@ -43,8 +43,9 @@ class LeaderDesk {
  private:
   void OnSession(Instant now, int64_t wall_ms, ServerId from, const ForwardedSession& forwarded,
                  ServiceOutput* output, std::vector<AnswerTo>* answers);
-  void OnValidation(Instant now, ServerId from, const ForwardedValidation& forwarded,
-                    ServiceOutput* output, std::vector<AnswerTo>* answers);
+  void OnValidation(Instant now, int64_t wall_ms, ServerId from,
+                    const ForwardedValidation& forwarded, ServiceOutput* output,
+                    std::vector<AnswerTo>* answers);
   void OnRequest(Instant now, int64_t wall_ms, ServerId from, const ForwardedRequest& forwarded,
                  ServiceOutput* output, std::vector<AnswerTo>* answers);
   TransactionBody Order(SessionOwner from, const ForwardedRequest& forwarded, OpCode op);

@@ -52,7 +52,7 @@ void Service::Impl::OnDelivered(Instant now, Zxid zxid, const Bytes& body, Servi
   absl::StatusOr<DecodedTransaction> transaction = DecodeTransaction(body);
   LS_CHECK(transaction.ok());  // it was encoded by a leader and is protected by a CRC since
   const Applied applied = tree_.Apply(zxid, transaction->header, transaction->body);
-  if (desk_) desk_->OnApplied(now, zxid, transaction->header, transaction->body, &answers_);
+  if (desk_) desk_->OnApplied(now, zxid, transaction->header, transaction->body);
   if (options_.rules.events_before_replies) {
     // All replies from here on show the new state, and a client must not see it before it is told:
     // what it has cached is wrong from that moment.
@@ -89,6 +89,10 @@ void Service::Impl::Complete(Step step, Zxid zxid, const DecodedTransaction& tra
                                    .zxid = zxid,
                                    .detail = static_cast<uint64_t>(header.session.value)});
     if (connection != nullptr) Establish(step, connection);
+  } else if (connection != nullptr && connection->state == Connection::State::kHandshaking) {
+    // The only other thing that a handshake waits for: the session that it asked about is refused.
+    LS_CHECK(applied.error == ErrorCode::kSessionExpired);
+    RefuseSession(step, connection);
   } else if (connection != nullptr) {
     CompleteWrite(step, connection, zxid, header.xid, applied);
   }

@@ -459,7 +459,6 @@ void Service::Impl::OnAnswer(Step step, const ForwardedAnswer& answer) {
     AskForSession(step, connection);
   } else if (const auto* validated = std::get_if<SessionValidated>(&answer)) {
     LS_CHECK(connection->state == Connection::State::kHandshaking);
-    if (!validated->valid) return RefuseSession(step, connection);
     connection->timeout_ms = validated->timeout_ms;
     Establish(step, connection);
   } else if (const auto* sync = std::get_if<SyncPoint>(&answer)) {

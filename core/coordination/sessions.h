@@ -35,8 +35,6 @@ class SessionTracker {
     Instant deadline;  // a multiple of the tick; meaningless while closing
     // A CloseSession was proposed: nothing else of this session may follow it.
     bool closing = false;
-    // Connections that want to go on with the session while it closes: answered when it is closed.
-    std::vector<SessionOwner> asked;
     // Sum of the path lengths of its ephemerals, those in flight included: bounds what closing it
     // has to write into one transaction.
     uint64_t ephemeral_bytes = 0;

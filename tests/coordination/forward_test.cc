@@ -68,7 +68,7 @@ TEST(Forward, ASessionWithoutTimeoutIdOrPasswordIsRefused) {
 
 TEST(Forward, AnswersSurviveTheRoundTrip) {
   Bytes refused = EncodeForwardedAnswer(SessionRefused{kTicket, true});
-  Bytes validated = EncodeForwardedAnswer(SessionValidated{kTicket, true, 4000});
+  Bytes validated = EncodeForwardedAnswer(SessionValidated{kTicket, 4000});
   Bytes superseded = EncodeForwardedAnswer(ConnectionSuperseded{kTicket});
   Bytes sync = EncodeForwardedAnswer(SyncPoint{kTicket, -9, {{3}, 4}});
 
@@ -82,13 +82,9 @@ TEST(Forward, AnswersSurviveTheRoundTrip) {
   }
 }
 
-TEST(Forward, AValidSessionHasATimeoutAndAnInvalidOneNone) {
-  EXPECT_FALSE(
-      DecodeForwardedAnswer(EncodeForwardedAnswer(SessionValidated{kTicket, true, 0})).ok());
-  EXPECT_FALSE(
-      DecodeForwardedAnswer(EncodeForwardedAnswer(SessionValidated{kTicket, false, 1})).ok());
-  EXPECT_TRUE(
-      DecodeForwardedAnswer(EncodeForwardedAnswer(SessionValidated{kTicket, false, 0})).ok());
+TEST(Forward, AValidatedSessionHasATimeout) {
+  EXPECT_FALSE(DecodeForwardedAnswer(EncodeForwardedAnswer(SessionValidated{kTicket, 0})).ok());
+  EXPECT_FALSE(DecodeForwardedAnswer(EncodeForwardedAnswer(SessionValidated{kTicket, -1})).ok());
 }
 
 TEST(Forward, UnknownKindsAreRefused) {

@@ -193,9 +193,8 @@ TEST_F(PipelineTest, AnUnknownSessionIsRefused) {
 // committed: a new leader might not have it.
 TEST_F(PipelineTest, ASessionThatIsBeingClosedIsRefusedWhenItIsClosed) {
   ASSERT_TRUE(client.Connect(kFollower));
-  ensemble.HoldDeliveries(kLeader, true);
+  ensemble.HoldDeliveries(kOther, true);
   client.Send(OpCode::kCloseSession, CloseSessionRequest());
-  ensemble.Run();
   TestClient back(&ensemble);
   back.set_session(client.session());
   back.set_password(client.password());
@@ -203,10 +202,30 @@ TEST_F(PipelineTest, ASessionThatIsBeingClosedIsRefusedWhenItIsClosed) {
   EXPECT_FALSE(back.Connect(kOther));
   EXPECT_FALSE(back.refused());
 
-  ensemble.HoldDeliveries(kLeader, false);
+  ensemble.HoldDeliveries(kOther, false);
   ensemble.Run();
   back.Receive();
   EXPECT_TRUE(back.refused());
+  EXPECT_EQ(ensemble.service(kOther).tree().FindSession(client.session()), nullptr);
+}
+
+TEST_F(PipelineTest, ARefusalIsToldOnceItIsCommitted) {
+  // A leader that was deposed without knowing it does not know the sessions of its successor, and
+  // cannot commit: its client must not hear from it that its session is gone.
+  client.set_session({12345});
+  client.set_password("0123456789abcdef");
+  ensemble.HoldDeliveries(kFollower, true);
+  client.Dial(kFollower);
+  ensemble.Run();
+  client.Receive();
+  EXPECT_FALSE(client.refused());
+  EXPECT_FALSE(client.closed());
+
+  ensemble.HoldDeliveries(kFollower, false);
+  ensemble.Run();
+  client.Receive();
+  EXPECT_TRUE(client.refused());
+  EXPECT_TRUE(client.closed());
 }
 
 TEST_F(PipelineTest, ASessionMayComeBackBeforeTheLeaderHasAppliedItsCreation) {
