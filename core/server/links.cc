@@ -28,38 +28,42 @@ Links::Links(const LinksOptions& options)
   }
 }
 
-void Links::Start(Instant, Output* output) {
-  for (const auto& [voter, dialer] : dialers_) Dial(voter, output);
+void Links::Start(Instant now, Output* output) {
+  for (const auto& [voter, dialer] : dialers_) Dial(now, voter, output);
 }
 
-void Links::Dial(ServerId to, Output* output) {
+void Links::Dial(Instant now, ServerId to, Output* output) {
   Dialer& dialer = dialers_.at(to);
   dialer.connection = {kElectionDial | ++last_dialed_};
   dialer.redial_at = Instant::Never();
   Link link(options_.frame_bytes_max);
   link.dialed = true;
   link.peer = to;
+  link.up_until = now + options_.dial_timeout;
   links_.emplace(dialer.connection, std::move(link));
   output->dials.push_back({dialer.connection, LinkKind::kElection, to});
 }
 
-void Links::OnWake(Instant now, Output* output) {
+void Links::OnWake(Instant now, Output* output, std::vector<zab::Input>* inputs) {
   for (const auto& [voter, dialer] : dialers_) {
-    if (dialer.redial_at <= now) Dial(voter, output);
+    if (dialer.redial_at <= now) Dial(now, voter, output);
   }
   std::vector<ConnectionId> late;
   for (const auto& [connection, link] : links_) {
-    if (!link.dialed && !link.up && link.hello_until <= now) late.push_back(connection);
+    if (!link.up && link.up_until <= now) late.push_back(connection);
   }
-  // Nothing of them has reached the peer, so there is nobody to tell.
-  for (ConnectionId connection : late) Refuse(now, connection, "no greeting in time", output, nullptr);
+  for (ConnectionId connection : late) {
+    const char* reason =
+        links_.at(connection).dialed ? "no connection in time" : "no greeting in time";
+    Refuse(now, connection, reason, output, inputs);
+  }
 }
 
 Instant Links::next_deadline() const {
   Instant next = Instant::Never();
   for (const auto& [voter, dialer] : dialers_) next = std::min(next, dialer.redial_at);
   for (const auto& [connection, link] : links_) {
-    if (!link.dialed && !link.up) next = std::min(next, link.hello_until);
+    if (!link.up) next = std::min(next, link.up_until);
   }
   return next;
 }
@@ -77,21 +81,21 @@ void Links::OnAccepted(Instant now, ConnectionId connection, LinkKind kind, Outp
   }
   Link link(options_.frame_bytes_max);
   link.kind = kind;
-  link.hello_until = now + options_.hello_timeout;
+  link.up_until = now + options_.hello_timeout;
   links_.emplace(connection, std::move(link));
 }
 
-void Links::OnConnected(Instant, ConnectionId connection, Output* output,
+void Links::OnConnected(Instant now, ConnectionId connection, Output* output,
                         std::vector<zab::Input>* inputs) {
   auto found = links_.find(connection);
   if (found == links_.end()) return;  // closed by us while it was being opened
   Link& link = found->second;
   LS_CHECK(link.dialed);
   link.up = true;
+  link.up_since = now;
   wire::EncodeHello({options_.server, link.peer, ensemble_}, &slices_);
   SendSlices(connection, link, output);
   if (link.kind == LinkKind::kElection) {
-    dialers_.at(link.peer).redial_after = options_.redial_min;
     inputs->push_back(zab::NotificationLinkUp{link.peer});
   } else {
     inputs->push_back(zab::ChannelOpened{connection});
@@ -112,8 +116,8 @@ void Links::OnBytes(Instant now, ConnectionId connection, Bytes bytes, Output* o
   }
 }
 
-bool Links::OnFrame(Instant now, ConnectionId connection, Link& link, const wire::Frame& frame, Output* output,
-                    std::vector<zab::Input>* inputs) {
+bool Links::OnFrame(Instant now, ConnectionId connection, Link& link, const wire::Frame& frame,
+                    Output* output, std::vector<zab::Input>* inputs) {
   if (!link.up) return OnHello(now, connection, link, frame, output, inputs);
   if (link.kind == LinkKind::kElection) {
     if (link.dialed) {
@@ -142,8 +146,8 @@ bool Links::OnFrame(Instant now, ConnectionId connection, Link& link, const wire
   return true;
 }
 
-bool Links::OnHello(Instant now, ConnectionId connection, Link& link, const wire::Frame& frame, Output* output,
-                    std::vector<zab::Input>* inputs) {
+bool Links::OnHello(Instant now, ConnectionId connection, Link& link, const wire::Frame& frame,
+                    Output* output, std::vector<zab::Input>* inputs) {
   absl::StatusOr<wire::Hello> hello = wire::DecodeHello(frame);
   const char* refused = nullptr;
   if (link.dialed) {
@@ -197,6 +201,11 @@ void Links::OnClosed(Instant now, ConnectionId connection, std::vector<zab::Inpu
   if (link.dialed && link.kind == LinkKind::kElection) {
     Dialer& dialer = dialers_.at(link.peer);
     dialer.connection = {};
+    // One that is refused, or broken at once, is dialed ever more slowly; it may be answered by a
+    // server that will have none of us.
+    if (link.up && now - link.up_since >= options_.redial_max) {
+      dialer.redial_after = options_.redial_min;
+    }
     dialer.redial_at = now + dialer.redial_after;
     dialer.redial_after = std::min(dialer.redial_after * 2, options_.redial_max);
   }
@@ -228,12 +237,13 @@ void Links::SendNotification(ServerId to, const zab::Notification& notification,
   SendSlices(found->first, found->second, output);
 }
 
-void Links::OpenChannel(const zab::OpenChannel& open, Output* output) {
+void Links::OpenChannel(Instant now, const zab::OpenChannel& open, Output* output) {
   LS_CHECK_EQ(open.channel.value & kElectionDial, 0u);
   Link link(options_.frame_bytes_max);
   link.kind = LinkKind::kLearner;
   link.dialed = true;
   link.peer = open.leader;
+  link.up_until = now + options_.dial_timeout;
   links_.emplace(open.channel, std::move(link));
   output->dials.push_back({open.channel, LinkKind::kLearner, open.leader});
 }

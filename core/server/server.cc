@@ -177,7 +177,8 @@ void Server::Impl::On(const Start& input) {
 
 void Server::Impl::On(const Wake&) {
   if (!peer_) return;
-  links_.OnWake(now_, output_);
+  links_.OnWake(now_, output_, &peer_inputs_);
+  StepPeerInputs();
   if (peer_->next_deadline() <= now_) StepPeer(zab::Wake{});
   if (service_.next_deadline() <= now_) service_.OnWake(now_, &service_out_);
 }
@@ -300,7 +301,7 @@ bool Server::Impl::RouteZab() {
   for (const auto& to : out.notifications) {
     links_.SendNotification(to.to, to.notification, output_);
   }
-  for (const zab::OpenChannel& open : out.opens) links_.OpenChannel(open, output_);
+  for (const zab::OpenChannel& open : out.opens) links_.OpenChannel(now_, open, output_);
   for (const auto& send : out.sends) links_.Send(send.channel, send.message, output_);
   for (ConnectionId channel : out.closes) {
     learner_snapshots_.erase(channel);
