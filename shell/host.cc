@@ -135,6 +135,8 @@ absl::Status Host::Run() {
     if (now >= server_->next_deadline()) Step(server::Wake{});
     EndBatch();
   }
+  // Clients and peers first: they look elsewhere while the rest takes its time.
+  sockets_.reset();
   // What the disk has been given is finished; what it has not been given was never promised.
   files_->Drain();
   if (outcome_.ok()) log_.Write(LogLevel::kInfo, "stopped");
