@@ -119,8 +119,8 @@ def main():
         programs["zookeeper"] = "zookeeper"
     else:
         print("Apache ZooKeeper is not installed (apt-get install zookeeper default-jre-headless): measuring Lockstep alone")
-    ensembles = {name: Ensemble(program, directory / name, 3, SETTINGS, first_port=22810 + 1000 * i)
-                 for i, (name, program) in enumerate(programs.items())}
+    ensembles = {name: Ensemble(program, directory / name, 3, SETTINGS)
+                 for name, program in programs.items()}
     results = []
     try:
         for ensemble in ensembles.values():

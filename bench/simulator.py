@@ -21,7 +21,8 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.json"
         started = time.monotonic()
-        result = subprocess.run([program, "campaign", "--seeds", f"1..{arguments.seeds}", "--jobs", "1", "--json", report],
+        result = subprocess.run([program, "campaign", "--seeds", f"1..{arguments.seeds}", "--jobs", "1", "--twice", "0",
+                                 "--json", report],
                                 capture_output=True, text=True)
         seconds = time.monotonic() - started
         if result.returncode != 0:

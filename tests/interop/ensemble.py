@@ -4,10 +4,12 @@ What the interop tests, the benchmarks and `./dev run` have in common. Knows two
 Apache ZooKeeper, against which the tests themselves are tested. Python's standard library only.
 """
 
+import fcntl
 import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -25,6 +27,36 @@ def port_is_free(port):
             return True
         except OSError:
             return False
+
+
+class PortRange:
+    """A hundred ports that no other test or benchmark on this machine uses, as long as this process lives: a server that is
+    killed and restarted must find its port again, and the system's own choice would give it away meanwhile."""
+
+    LOCKS = Path(tempfile.gettempdir()) / f"lockstep-ports-{os.getuid()}"
+    SIZE = 100
+
+    def __init__(self):
+        self.LOCKS.mkdir(exist_ok=True)
+        for first in range(20000, 32000, self.SIZE):  # below the ports that the system gives to clients
+            self.lock = open(self.LOCKS / str(first), "w")
+            try:
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self.lock.close()
+                continue
+            self.first, self.taken = first, set()
+            return
+        raise AssertionError(f"all port ranges are in use; locks in {self.LOCKS}")
+
+    def next(self):
+        port = free_port(self.first, self.taken)
+        if port >= self.first + self.SIZE:
+            raise AssertionError(f"no free port from {self.first} on")
+        return port
+
+    def give_back(self, ports):
+        self.taken -= set(ports)
 
 
 def free_port(first, taken):
@@ -150,13 +182,15 @@ def command(program, config):
 class Ensemble:
     """Servers 1 to `size` below `directory`, on free ports. A context manager: leaves no process behind."""
 
-    def __init__(self, program, directory, size, settings=None, first_port=21810):
-        taken = set()
+    ports = None  # of this process
+
+    def __init__(self, program, directory, size, settings=None):
+        Ensemble.ports = Ensemble.ports or PortRange()
         self.servers = []
         self.settings = {"tickTime": 500, "initLimit": 20, "syncLimit": 10, "4lw.commands.whitelist": "*",
                          **(settings or {})}
         for number in range(1, size + 1):
-            ports = [free_port(first_port + 100 * step, taken) for step in range(3)]
+            ports = [self.ports.next() for _ in range(3)]
             self.servers.append(Server(program, number, Path(directory) / f"server{number}", ports))
         for server in self.servers:
             server.configure(self.servers, self.settings)
@@ -175,6 +209,7 @@ class Ensemble:
         for server in self.servers:
             if server.running():
                 server.kill()
+            self.ports.give_back([server.client_port, server.peer_port, server.election_port])
 
     @property
     def hosts(self):
