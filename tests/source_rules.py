@@ -18,7 +18,7 @@ MAY_INCLUDE = {
     "shell": ["core"],
     "sim": ["core"],
     "bench": ["core", "sim"],
-    "fuzz": ["core", "sim", "shell"],
+    "fuzz": ["core", "sim", "shell", "tests/support"],
     "tests": ["core", "sim", "shell", "lockstep_generated.h"],
 }
 

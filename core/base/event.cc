@@ -6,39 +6,72 @@ namespace lockstep {
 
 const char* EventName(EventKind kind) {
   switch (kind) {
-    case EventKind::kLooking: return "looking";
-    case EventKind::kFollowing: return "following";
-    case EventKind::kLeading: return "leading";
-    case EventKind::kElectionRound: return "election-round";
-    case EventKind::kEpochProposed: return "epoch-proposed";
-    case EventKind::kEpochAccepted: return "epoch-accepted";
-    case EventKind::kSyncDiff: return "sync-diff";
-    case EventKind::kSyncTrunc: return "sync-trunc";
-    case EventKind::kSyncTruncDiff: return "sync-trunc-diff";
-    case EventKind::kSyncSnap: return "sync-snap";
-    case EventKind::kNewLeaderAcked: return "new-leader-acked";
-    case EventKind::kEstablished: return "established";
-    case EventKind::kUpToDate: return "up-to-date";
-    case EventKind::kTruncated: return "truncated";
-    case EventKind::kEpochExhausted: return "epoch-exhausted";
-    case EventKind::kLearnerDropped: return "learner-dropped";
-    case EventKind::kIgnored: return "ignored";
-    case EventKind::kRecovered: return "recovered";
-    case EventKind::kTornTail: return "torn-tail";
-    case EventKind::kSegmentRolled: return "segment-rolled";
-    case EventKind::kSegmentDropped: return "segment-dropped";
-    case EventKind::kSnapshotWritten: return "snapshot-written";
-    case EventKind::kSnapshotReceived: return "snapshot-received";
-    case EventKind::kSyncCompleted: return "sync-completed";
-    case EventKind::kSessionCreated: return "session-created";
-    case EventKind::kSessionClosed: return "session-closed";
-    case EventKind::kSessionMoved: return "session-moved";
-    case EventKind::kSessionExpired: return "session-expired";
-    case EventKind::kConnectionRefused: return "connection-refused";
-    case EventKind::kConnectionClosed: return "connection-closed";
-    case EventKind::kWatchFired: return "watch-fired";
-    case EventKind::kBackpressure: return "backpressure";
-    case EventKind::kCount: break;
+    case EventKind::kLooking:
+      return "looking";
+    case EventKind::kFollowing:
+      return "following";
+    case EventKind::kLeading:
+      return "leading";
+    case EventKind::kElectionRound:
+      return "election-round";
+    case EventKind::kEpochProposed:
+      return "epoch-proposed";
+    case EventKind::kEpochAccepted:
+      return "epoch-accepted";
+    case EventKind::kSyncDiff:
+      return "sync-diff";
+    case EventKind::kSyncTrunc:
+      return "sync-trunc";
+    case EventKind::kSyncTruncDiff:
+      return "sync-trunc-diff";
+    case EventKind::kSyncSnap:
+      return "sync-snap";
+    case EventKind::kNewLeaderAcked:
+      return "new-leader-acked";
+    case EventKind::kEstablished:
+      return "established";
+    case EventKind::kUpToDate:
+      return "up-to-date";
+    case EventKind::kTruncated:
+      return "truncated";
+    case EventKind::kEpochExhausted:
+      return "epoch-exhausted";
+    case EventKind::kLearnerDropped:
+      return "learner-dropped";
+    case EventKind::kIgnored:
+      return "ignored";
+    case EventKind::kRecovered:
+      return "recovered";
+    case EventKind::kTornTail:
+      return "torn-tail";
+    case EventKind::kSegmentRolled:
+      return "segment-rolled";
+    case EventKind::kSegmentDropped:
+      return "segment-dropped";
+    case EventKind::kSnapshotWritten:
+      return "snapshot-written";
+    case EventKind::kSnapshotReceived:
+      return "snapshot-received";
+    case EventKind::kSyncCompleted:
+      return "sync-completed";
+    case EventKind::kSessionCreated:
+      return "session-created";
+    case EventKind::kSessionClosed:
+      return "session-closed";
+    case EventKind::kSessionMoved:
+      return "session-moved";
+    case EventKind::kSessionExpired:
+      return "session-expired";
+    case EventKind::kConnectionRefused:
+      return "connection-refused";
+    case EventKind::kConnectionClosed:
+      return "connection-closed";
+    case EventKind::kWatchFired:
+      return "watch-fired";
+    case EventKind::kBackpressure:
+      return "backpressure";
+    case EventKind::kCount:
+      break;
   }
   LS_UNREACHABLE();
 }

@@ -12,23 +12,23 @@ namespace lockstep {
 
 enum class EventKind : uint8_t {
   // Zab. Names of phases follow ZooKeeper's QuorumPeer.
-  kLooking,          // back to leader election; reason says why
-  kFollowing,        // follows `peer`
-  kLeading,          // the election chose this server
-  kElectionRound,    // detail = round (logical clock)
-  kEpochProposed,    // leader: LEADERINFO(epoch of zxid) leaves; discovery has a quorum
-  kEpochAccepted,    // follower: accepted epoch is durable
-  kSyncDiff,         // leader: learner `peer` gets DIFF; detail = number of transactions
-  kSyncTrunc,        // leader: learner `peer` gets TRUNC and nothing after; zxid = cut
-  kSyncTruncDiff,    // leader: learner `peer` gets TRUNC and then transactions
-  kSyncSnap,         // leader: learner `peer` gets a snapshot at zxid
-  kNewLeaderAcked,   // follower: history and current epoch are durable
-  kEstablished,      // leader: a quorum has acknowledged NEWLEADER; broadcast begins
-  kUpToDate,         // follower: may serve
-  kTruncated,        // own history was cut to zxid
-  kEpochExhausted,   // leader: the counter of this epoch is used up; a new epoch will begin
-  kLearnerDropped,   // leader: closes the channel of `peer`; reason says why
-  kIgnored,          // a message or input had no effect; reason says why
+  kLooking,         // back to leader election; reason says why
+  kFollowing,       // follows `peer`
+  kLeading,         // the election chose this server
+  kElectionRound,   // detail = round (logical clock)
+  kEpochProposed,   // leader: LEADERINFO(epoch of zxid) leaves; discovery has a quorum
+  kEpochAccepted,   // follower: accepted epoch is durable
+  kSyncDiff,        // leader: learner `peer` gets DIFF; detail = number of transactions
+  kSyncTrunc,       // leader: learner `peer` gets TRUNC and nothing after; zxid = cut
+  kSyncTruncDiff,   // leader: learner `peer` gets TRUNC and then transactions
+  kSyncSnap,        // leader: learner `peer` gets a snapshot at zxid
+  kNewLeaderAcked,  // follower: history and current epoch are durable
+  kEstablished,     // leader: a quorum has acknowledged NEWLEADER; broadcast begins
+  kUpToDate,        // follower: may serve
+  kTruncated,       // own history was cut to zxid
+  kEpochExhausted,  // leader: the counter of this epoch is used up; a new epoch will begin
+  kLearnerDropped,  // leader: closes the channel of `peer`; reason says why
+  kIgnored,         // a message or input had no effect; reason says why
   // Storage.
   kRecovered,         // zxid = last transaction in the journal; detail = number read
   kTornTail,          // recovery cut an incomplete record; detail = bytes cut
@@ -38,14 +38,14 @@ enum class EventKind : uint8_t {
   kSnapshotReceived,  // installed from the leader; zxid
   kSyncCompleted,     // one journal sync; detail = number of records it covered
   // Coordination.
-  kSessionCreated,   // detail = session id
-  kSessionClosed,    // detail = session id; reason = closed or expired
-  kSessionMoved,     // detail = session id; `peer` = its new server
-  kSessionExpired,   // leader decided; detail = session id
+  kSessionCreated,     // detail = session id
+  kSessionClosed,      // detail = session id; reason = closed or expired
+  kSessionMoved,       // detail = session id; `peer` = its new server
+  kSessionExpired,     // leader decided; detail = session id
   kConnectionRefused,  // reason says why
   kConnectionClosed,   // reason says why
-  kWatchFired,       // detail = number of watchers
-  kBackpressure,     // a connection was paused; detail = connection
+  kWatchFired,         // detail = number of watchers
+  kBackpressure,       // a connection was paused; detail = connection
   kCount
 };
 
@@ -54,10 +54,10 @@ const char* EventName(EventKind kind);
 
 struct Event {
   EventKind kind = EventKind::kCount;
-  ServerId peer;                 // the other server, or 0
-  Zxid zxid;                     // a position, or <0,0>
-  uint64_t detail = 0;           // a number; its meaning stands beside the kind
-  const char* reason = "";       // a string literal
+  ServerId peer;            // the other server, or 0
+  Zxid zxid;                // a position, or <0,0>
+  uint64_t detail = 0;      // a number; its meaning stands beside the kind
+  const char* reason = "";  // a string literal
 
   std::string ToString() const;
 };
