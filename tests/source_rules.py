@@ -120,6 +120,18 @@ def check_sources(root, names):
     return not errors
 
 
+def check_links(root, names):
+    """Links between documents, and to sources, lead somewhere."""
+    errors = []
+    for name in names:
+        for number, line in enumerate((root / name).read_text().splitlines(), 1):
+            for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"`[^`]*`", "", line)):
+                if "://" not in target and not (root / name).parent.joinpath(target).exists():
+                    errors.append(f"{name}:{number}: no such file: {target}")
+    print("\n".join(errors) + ("\n" if errors else "") + f"links: {len(names)} documents, {len(errors)} errors")
+    return not errors
+
+
 def check_objects(root, build):
     """The same for the object files of core and of the simulator's library."""
     archives = sorted(build.glob("core/*/lib*.a")) + sorted(build.glob("sim/lib*.a"))
