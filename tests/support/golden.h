@@ -9,10 +9,9 @@
 // Lines before `----` are commands (and comments with '#'), lines after it, up to a blank line or
 // the end of the file, what they brought about. A file is a sequence of such blocks.
 //
-// To rewrite the files after an intended change: LOCKSTEP_REWRITE_GOLDEN=1
-// build/debug/tests/zab/zab_test
-// --gtest_filter='*Golden*' (./dev golden --rewrite). Read the diff, and say in the commit why it
-// changed.
+// To rewrite the files after an intended change:
+//   LOCKSTEP_REWRITE_GOLDEN=1 build/debug/tests/zab/zab_test --gtest_filter='*Golden*'
+// Read the diff, and say in the commit why it changed.
 #pragma once
 
 #include <functional>
