@@ -98,7 +98,6 @@ class Client {
   uint32_t number_;
   RandomStream random_;
   const CommittedLog* committed_;
-  const ZnodeModel* model_;
   Probes* probes_;
   Trace* trace_;
   ClientHistory history_;
