@@ -297,7 +297,7 @@ void ClientHistory::OnEvent(const ReplyHeader& header, const coordination::Watch
 void ClientHistory::OnOther(const ReplyHeader& header) { SeeZxid(header.zxid, "ping reply"); }
 
 void ClientHistory::OnSessionLost(SessionId session) {
-  if (model_->StateOf(session) == ZnodeModel::SessionState::kOpen && !model_->Expiring(session)) {
+  if (model_->StateOf(session) == ZnodeModel::SessionState::kOpen) {
     Fail("session-ends-once", absl::StrCat("client ", client_, " is told that session ",
                                            session.ToString(), " is gone, and nobody closed it"));
   }
