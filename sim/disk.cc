@@ -36,7 +36,7 @@ Duration Disk::TimeFor(OpKind kind) {
   const bool sync = kind == OpKind::kSync || kind == OpKind::kSyncDirectory;
   Duration time = Around(random_, sync ? plan_.sync : plan_.op);
   if (sync && plan_.slow_sync_per_mille > 0 && random_.Chance(plan_.slow_sync_per_mille, 1000)) {
-    time = time * 30;
+    time = time * 10;
   }
   return time * slowness_;
 }

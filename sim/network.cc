@@ -359,7 +359,7 @@ void Network::DeliverBytes(Instant now, uint32_t slot, int direction, Bytes data
   if (plan_.cut_percent > 0 && data.size() > 1 && random_.Chance(plan_.cut_percent, 100)) {
     const size_t cut = 1 + random_.Below(data.size() - 1);
     Direction& d = c.direction[direction];
-    const Instant rest_at = now + Duration{random_.Between(0, plan_.latency_jitter.ns)};
+    const Instant rest_at = now + Duration{random_.Between(0, plan_.latency_min.ns)};
     Segment rest{Segment::Kind::kBytes, rest_at, data.Slice(cut)};
     d.segments.insert(d.segments.begin() + static_cast<ptrdiff_t>(d.head), std::move(rest));
     for (size_t i = d.head + 1; i < d.segments.size(); ++i) {

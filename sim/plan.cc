@@ -55,18 +55,21 @@ void DrawLimits(RandomStream& random, Plan* plan) {
 }
 
 void DrawNetworkAndDisk(RandomStream& random, Plan* plan) {
+  // In proportion to the tick: an ensemble whose timeouts are shorter than what a round trip takes
+  // cannot work, and is not what we look for.
+  const Duration tick = plan->options.tick;
   NetworkPlan& network = plan->network;
-  network.latency_min = OneOf(random, {Microseconds(50), Microseconds(300), Milliseconds(2)});
-  network.latency_jitter = network.latency_min * OneOf(random, {1, 3, 10});
+  network.latency_min = OneOf(random, {tick / 1000, tick / 200, tick / 50});
+  network.latency_jitter = network.latency_min * OneOf(random, {1, 2, 4});
   network.tail_per_mille = OneOf(random, {0u, 0u, 2u, 20u});
   network.cut_percent = OneOf(random, {0u, 0u, 5u, 60u});
-  network.gives_up_after = plan->options.tick * random.Between(4, 40);
-  network.dial_timeout = plan->options.tick * random.Between(1, 5);
-  network.retransmit_max = OneOf(random, {Milliseconds(1), Milliseconds(50), Milliseconds(200)});
+  network.gives_up_after = tick * random.Between(4, 40);
+  network.dial_timeout = tick * random.Between(1, 5);
+  network.retransmit_max = OneOf(random, {tick / 50, tick, tick * 4});
 
   DiskPlan& disk = plan->disk;
-  disk.op = OneOf(random, {Microseconds(0), Microseconds(20), Microseconds(500)});
-  disk.sync = OneOf(random, {Microseconds(50), Milliseconds(1), Milliseconds(8)});
+  disk.op = OneOf(random, {Duration{0}, tick / 2000, tick / 100});
+  disk.sync = OneOf(random, {tick / 1000, tick / 50, tick / 10});
   disk.slow_sync_per_mille = OneOf(random, {0u, 0u, 10u, 50u});
   const uint64_t ways = random.Between(1, 7);
   disk.keeps_none = (ways & 1) != 0;
@@ -84,7 +87,7 @@ void DrawWorkload(RandomStream& random, Plan* plan) {
   work.burst_percent = OneOf(random, {0u, 10u, 50u});
   work.value_bytes_max = OneOf(random, {16u, 60u, 400u});
   const int32_t tick_ms = static_cast<int32_t>(plan->options.tick.Milliseconds());
-  work.session_timeout_ms = tick_ms * static_cast<int32_t>(random.Between(2, 20));
+  work.session_timeout_ms = tick_ms * static_cast<int32_t>(random.Between(4, 20));
   for (uint32_t& weight : work.weights) {
     weight = random.Chance(2, 3) ? static_cast<uint32_t>(random.Between(1, 10)) : 0;
   }
@@ -98,7 +101,7 @@ void DrawWorkload(RandomStream& random, Plan* plan) {
 
 void DrawFaults(RandomStream& random, const Scenario& scenario, Plan* plan) {
   const Duration tick = plan->options.tick;
-  plan->turn = OneOf(random, {Duration{0}, Microseconds(100), Milliseconds(2)});
+  plan->turn = OneOf(random, {Duration{0}, tick / 500, tick / 50});
   plan->drift_ppm_max = OneOf(random, {0, 0, 200, 20'000});
   plan->restart = tick * random.Between(1, 10);
   plan->fault_every = tick * random.Between(2, 16);

@@ -59,7 +59,7 @@ struct NetworkPlan {
 struct DiskPlan {
   Duration op;                    // mean
   Duration sync;                  // mean
-  uint32_t slow_sync_per_mille = 0;  // of 30 times the mean
+  uint32_t slow_sync_per_mille = 0;  // of 10 times the mean
   // What a power loss keeps of unsynced sectors: drawn for each crash among the allowed ways.
   bool keeps_none = true;
   bool keeps_all = true;
