@@ -77,17 +77,17 @@ void Election::OnEstablishedVote(Instant now, ServerId from, const Notification&
   // ever; only whom they follow counts (ZOOKEEPER-1732).
   ServerId leader = n.vote.leader;
   if (leader == own_.options.server) {
-    // They still follow who we were before a restart. Only this round's election may make us lead;
-    // rounds start over with a process, so one may come again, but a reign leaves us a newer epoch.
-    if (n.round != round_ || n.vote != OwnVote()) {
-      return Ignored(output, from, "follows a former self");
-    }
+    // They follow who we were before a restart or an abdication. Rounds and votes of then may equal
+    // ours; and those who chose us in this round said so while they were looking.
+    return Ignored(output, from, "follows a former self");
   } else {
     auto word = established_.find(leader);
     bool leads = word != established_.end() && word->second.state == ServerState::kLeading;
-    // Ourselves included: with us it has a quorum, and we need not hear from those who follow it.
+    // With us it may have a quorum, and then we need not hear from those who follow it. But if we
+    // are ahead of it, it will abdicate because of us; joining it again and again would never end.
+    bool counts_us = leads && !Better(OwnVote(), word->second.vote);
     bool followed = own_.voters.IsQuorum([&](ServerId server) {
-      if (server == own_.options.server) return true;
+      if (server == own_.options.server) return counts_us;
       auto member = established_.find(server);
       return member != established_.end() && member->second.vote.leader == leader;
     });

@@ -101,6 +101,11 @@ void Leader::On(ConnectionId channel, Learner& learner, const FollowerInfo& mess
   if (epoch_sent_) SendLeaderInfo(channel, joined, output);
 }
 
+void Leader::OnBetterVote() {
+  // Once a quorum has promised, our history is the one of the epoch, whoever has more.
+  if (phase_ == Phase::kDiscovery) Abdicate("a looking server is ahead");
+}
+
 void Leader::MaybeProposeEpoch(Output* output) {
   if (accepted_epoch_write_) return;
   bool quorum = own_.voters.IsQuorum(

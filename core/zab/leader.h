@@ -31,6 +31,8 @@ class Leader {
   void OnChannelClosed(ConnectionId channel, Output* output);
   void OnReceived(Instant now, ConnectionId channel, const Message& message, Output* output);
   void OnPersisted(Instant now, Output* output);
+  // A looking server votes for itself, and is ahead of us.
+  void OnBetterVote();
   void OnWake(Instant now, Output* output);
   void Propose(Bytes body, Output* output);
   void SendReply(ServerId to, const Bytes& payload, Output* output);

@@ -154,7 +154,15 @@ void Peer::Impl::On(Instant now, const Wake&, Output* output) {
   }
 }
 
-Notification Peer::Impl::OwnWord() const { return {state(), round_, vote_}; }
+Notification Peer::Impl::OwnWord() const {
+  // A leader speaks of its history as it is now: who is not ahead of that may join.
+  if (leading() != nullptr) {
+    return {ServerState::kLeading,
+            round_,
+            {own_.current_epoch, own_.history.durable(), own_.options.server}};
+  }
+  return {state(), round_, vote_};
+}
 
 void Peer::Impl::On(Instant now, const ReceivedNotification& input, Output* output) {
   if (Election* election = looking()) {
@@ -163,6 +171,14 @@ void Peer::Impl::On(Instant now, const ReceivedNotification& input, Output* outp
   }
   if (input.notification.state != ServerState::kLooking) {
     return Ignored(output, input.from, "notification while following or leading");
+  }
+  // It will not come to us, and we may lack the quorum that it would make: only a new election
+  // helps.
+  const Vote& vote = input.notification.vote;
+  if (Leader* leader = leading();
+      leader != nullptr && vote.leader == input.from && vote > OwnWord().vote) {
+    leader->OnBetterVote();
+    if (leader->abdicated() != nullptr) return;
   }
   // Our leader is in a later election than the one that chose it.
   Follower* follower = following();

@@ -199,6 +199,18 @@ TEST_F(LeaderTest, AnEstablishedLeaderAlsoMakesWayForALaterPromise) {
   EXPECT_EQ(abdicated(), "a follower has accepted a newer epoch");
 }
 
+TEST_F(LeaderTest, AbdicatesBeforeAQuorumHasPromisedWhenALookingServerIsAhead) {
+  ToEpochSent();
+  leader_.OnBetterVote();
+  EXPECT_EQ(abdicated(), "a looking server is ahead");
+}
+
+TEST_F(LeaderTest, AfterTheQuorumItsHistoryIsTheOneOfTheEpoch) {
+  ToSynchronization();
+  leader_.OnBetterVote();
+  EXPECT_EQ(abdicated(), "");
+}
+
 TEST_F(LeaderTest, AbdicatesWhenAPromiseWasLostWithItsChannel) {
   ToEpochSent();
   leader_.OnChannelClosed(Channel(2), &output_);

@@ -206,6 +206,25 @@ TEST(Peer, AServerOfAnotherRoundJoinsALeaderThatHasOnlyItself) {
   EXPECT_TRUE(trio.RunUntil([&] { return trio.leader() == ServerId{3}; }, Seconds(2)));
 }
 
+// Server 3 is chosen early and left alone; the others establish epoch 1 without it. It must not
+// draw them to itself again and again, only to find that they are ahead.
+TEST(Peer, ALeaderThatWasLeftBehindDoesNotDrawTheOthersToItForEver) {
+  ZabTrio trio(3);
+  trio.Run(Milliseconds(1));
+  trio.Crash({2});
+  trio.Crash({1});
+  trio.Start({1});
+  trio.Run(Milliseconds(1));
+  trio.Start({2});
+  trio.Partition({{{1}, {2}}, {{3}}});
+  trio.Run(Seconds(1));
+  trio.Crash({2});
+  trio.Heal();
+  trio.Start({2});
+
+  EXPECT_TRUE(trio.Elect(Seconds(8)));
+}
+
 TEST(Peer, WritesOfAFormerRoleAreWaitedForBeforeTheElection) {
   ZabTrio trio(3);
   trio.Elect();

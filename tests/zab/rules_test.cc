@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "core/zab/leader.h"
 #include "tests/support/zab_trio.h"
 
 namespace lockstep::zab {
@@ -210,34 +211,31 @@ TEST(Rules, VoteByEpochFirst) {
   EXPECT_TRUE(ElectedAgainstAnOldLongHistory({.vote_by_epoch_first = false}).second);
 }
 
-// Server 3 was chosen when nobody had anything, and waits for followers while the others commit a
-// transaction without it; then 1 comes to it.
-std::string LeaderBehindItsFollower(const Rules& rules) {
-  ZabTrio trio(3, With(rules));
-  trio.RunUntil([&] { return trio.peer(k3).state() == ServerState::kLeading; });
-  trio.Partition({{k1, k2}, {k3}});
-  trio.BreakChannel(k1);
-  trio.BreakChannel(k2);
-  trio.RunUntil([&] { return trio.leader() == k2; }, Seconds(4));
-  trio.Run(Milliseconds(10));
-  trio.Propose("a");
-  trio.Run(Milliseconds(10));
-  EXPECT_EQ(trio.applied(k1), "a");
-  trio.Crash(k1);
-  trio.Crash(k2);
-  EXPECT_EQ(trio.peer(k3).state(), ServerState::kLeading);
-  trio.Heal();
-  trio.Start(k1);
-  trio.Elect();
-  trio.Propose("next");
-  trio.Run(Milliseconds(20));
-  return trio.violation();
+// A leader with an empty history, by hand: the election itself keeps better servers away from it,
+// but votes may be old. Its only follower has a transaction that it may have acknowledged to a
+// leader who committed it. What the leader sends it, or why it gives up.
+std::string SentToAFollowerAhead(const Rules& rules) {
+  PeerOptions options = With(rules);
+  options.server = k3;
+  options.voters = {k1, k2, k3};
+  OwnState own(options, {});
+  Leader leader(&own);
+  Output output;
+  const ConnectionId channel{ConnectionId::kAccepted | 1};
+  leader.Start({}, &output);
+  leader.OnChannelOpened({}, channel);
+  leader.OnReceived({}, channel, FollowerInfo{k1, {1}}, &output);
+  own.OnPersisted(own.last_write, &output);
+  leader.OnPersisted({}, &output);
+  output.Clear();
+  leader.OnReceived({}, channel, AckEpoch{Epoch{1}, Z(1, 1), {Z(0, 0), Z(1, 1)}}, &output);
+  return leader.abdicated() != nullptr ? leader.abdicated() : ToString(output.sends.at(0).message);
 }
 
 TEST(Rules, AbdicateIfAFollowerIsAhead) {
-  EXPECT_EQ(LeaderBehindItsFollower({}), "");
-  EXPECT_EQ(LeaderBehindItsFollower({.abdicate_if_a_follower_is_ahead = false}),
-            "server 3 applied <2,1> 'next' where <1,1> 'a' was applied before");
+  EXPECT_EQ(SentToAFollowerAhead({}), "a follower is ahead");
+  EXPECT_EQ(SentToAFollowerAhead({.abdicate_if_a_follower_is_ahead = false}),
+            "Trunc at=<0,0> to=<0,0>");
 }
 
 // What server 1 has, up to date, after it has joined an ensemble that lacks its last transaction.
