@@ -111,8 +111,9 @@ bool RunTwice(const CampaignOptions& options, uint64_t seed) {
     if (RunTwice(options, seed)) {
       report.twice = 1;
       if (RunSeed(run).hash != result.hash) {
-        result.failure = Failure{"deterministic", FindDivergence(run).value_or(
-                                                      "two runs differ, and the next two do not")};
+        result.failure =
+            Failure{"deterministic",
+                    FindDivergence(run).value_or("two runs differ, and the next two do not")};
       }
     }
     std::string texts;
@@ -136,8 +137,8 @@ class Campaign {
     started_ = Clock::now();
     last_shown_ = started_;
     terminal_ = isatty(STDERR_FILENO) != 0;
-    void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
       std::fprintf(stderr, "lockstep-sim: no shared memory: %s\n", std::strerror(errno));
       return 2;
@@ -226,9 +227,8 @@ class Campaign {
     worker.pid = -1;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
     // The process died under a seed: that is a failure of it, and the others go on.
-    const std::string how = WIFSIGNALED(status)
-                                ? absl::StrCat("signal ", WTERMSIG(status))
-                                : absl::StrCat("exit status ", WEXITSTATUS(status));
+    const std::string how = WIFSIGNALED(status) ? absl::StrCat("signal ", WTERMSIG(status))
+                                                : absl::StrCat("exit status ", WEXITSTATUS(status));
     AddFailure(shared_->current[number].load(), {"machine-check", "the process died: " + how});
     ++totals_.seeds;
     StartWorker(number);
@@ -305,9 +305,9 @@ class Campaign {
     std::string bar(static_cast<size_t>(permille * kWidth / 1000), '#');
     bar.resize(kWidth, '.');
     const std::string line = absl::StrFormat(
-        "[%s] %3d%%  %d seeds  %d seeds/s  %dk events/s  ETA %d:%02d  %d failed", bar, permille / 10,
-        totals_.seeds, rate, totals_.events / static_cast<uint64_t>(ms), eta / 60, eta % 60,
-        totals_.failures.size());
+        "[%s] %3d%%  %d seeds  %d seeds/s  %dk events/s  ETA %d:%02d  %d failed", bar,
+        permille / 10, totals_.seeds, rate, totals_.events / static_cast<uint64_t>(ms), eta / 60,
+        eta % 60, totals_.failures.size());
     std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
     std::fflush(stderr);
   }
@@ -325,7 +325,8 @@ class Campaign {
       never += totals_.probe_hits[i] == 0 ? 1 : 0;
     }
     std::printf(
-        "%llu seeds (%llu twice), %llu events, %lld transactions, %lld s of simulated time in %llu.%03llu "
+        "%llu seeds (%llu twice), %llu events, %lld transactions, %lld s of simulated time in "
+        "%llu.%03llu "
         "s: %llu seeds/s, %llu events/s\n",
         static_cast<unsigned long long>(totals_.seeds),
         static_cast<unsigned long long>(totals_.twice),

@@ -58,7 +58,8 @@ void Client::OnWake(Instant now, ClientOutput* output) {
     case State::kIdle:
       if (now >= dial_at_) Dial(now, output);
       break;
-    case State::kDialing: break;
+    case State::kDialing:
+      break;
     case State::kConnecting:
       if (now - last_heard_ >= silence_max) Drop(now, output);
       break;
@@ -68,17 +69,21 @@ void Client::OnWake(Instant now, ClientOutput* output) {
         break;
       }
       if (now - last_sent_ >= timeout_ / 3 && !closing_) {
-        Send(now, coordination::EncodeRequest(coordination::kXidPing, OpCode::kPing,
-                                              coordination::PingRequest()),
+        Send(now,
+             coordination::EncodeRequest(coordination::kXidPing, OpCode::kPing,
+                                         coordination::PingRequest()),
              output);
       }
       if (now >= next_work_) Work(now, output);
       break;
   }
   switch (state_) {
-    case State::kIdle: return Wake(dial_at_, output);
-    case State::kDialing: return;  // the network ends it, one way or the other
-    case State::kConnecting: return Wake(last_heard_ + silence_max, output);
+    case State::kIdle:
+      return Wake(dial_at_, output);
+    case State::kDialing:
+      return;  // the network ends it, one way or the other
+    case State::kConnecting:
+      return Wake(last_heard_ + silence_max, output);
     case State::kConnected:
       if (closing_) return Wake(last_heard_ + silence_max, output);
       return Wake(std::min({last_heard_ + silence_max, last_sent_ + timeout_ / 3, next_work_}),
@@ -175,16 +180,20 @@ void Client::OnFrame(Instant now, const Bytes& frame, ClientOutput* output) {
       absl::StatusOr<coordination::WatcherEvent> event = coordination::DecodeWatcherEvent(frame);
       if (!event.ok()) Fail("client-bytes", absl::StrCat(name(), ": ", event.status().ToString()));
       if (trace_->on()) {
-        trace_->Line(name(), "event", absl::StrCat(std::string(event->path), " type ",
-                                                   static_cast<int32_t>(event->type), " at ",
-                                                   header->zxid.ToString()));
+        trace_->Line(
+            name(), "event",
+            absl::StrCat(std::string(event->path), " type ", static_cast<int32_t>(event->type),
+                         " at ", header->zxid.ToString()));
       }
       probes_->Hit(Probe::kWatchEvent);
       history_.OnEvent(*header, *event);
       return;
     }
-    case coordination::kXidPing: history_.OnOther(*header); return;
-    default: break;
+    case coordination::kXidPing:
+      history_.OnOther(*header);
+      return;
+    default:
+      break;
   }
   OnReply(*header, frame);
   const bool closed = closing_ && history_.in_flight() == 0;
@@ -224,8 +233,8 @@ void Client::OnConnectResponse(Instant now, const Bytes& frame, ClientOutput* ou
                  absl::StrCat("to ", server_ + 1, ", session ", session_.ToString(), ", timeout ",
                               response->timeout_ms, "ms"));
   }
-  next_work_ = now + (final_write_ == FinalWrite::kNotWanted ? Around(random_, plan_.think)
-                                                             : Duration{0});
+  next_work_ =
+      now + (final_write_ == FinalWrite::kNotWanted ? Around(random_, plan_.think) : Duration{0});
   Wake(next_work_, output);
 }
 
@@ -245,8 +254,8 @@ void Client::OnReply(const coordination::ReplyHeader& header, const Bytes& frame
   if (done.watch) probes_->Hit(Probe::kWatchSet);
   if (static_cast<int32_t>(done.op) == kUnknownOpCode) {
     if (header.error != ErrorCode::kUnimplemented) {
-      Fail("error-fits-state", absl::StrCat(name(), ": an unknown op gets error ",
-                                            static_cast<int32_t>(header.error)));
+      Fail("error-fits-state",
+           absl::StrCat(name(), ": an unknown op gets error ", static_cast<int32_t>(header.error)));
     }
     probes_->Hit(Probe::kUnknownOp);
   }
@@ -350,8 +359,8 @@ void Client::Issue(Instant now, ClientOp op, ClientOutput* output) {
         Request(now, OpCode::kSync, coordination::SyncRequest{path}, std::move(sync), output);
       }
       const bool watch = watching(op == ClientOp::kGetWatch);
-      return Request(now, OpCode::kGetData, coordination::GetDataRequest{path, watch},
-                     std::move(i), output);
+      return Request(now, OpCode::kGetData, coordination::GetDataRequest{path, watch}, std::move(i),
+                     output);
     }
     case ClientOp::kExistsWatch: {
       const std::string path = i.path;
@@ -410,7 +419,8 @@ void Client::Issue(Instant now, ClientOp op, ClientOutput* output) {
       i.path.clear();
       return Request(now, static_cast<OpCode>(kUnknownOpCode), coordination::UnknownRequest(),
                      std::move(i), output);
-    case ClientOp::kCount: break;
+    case ClientOp::kCount:
+      break;
   }
   LS_UNREACHABLE();
 }

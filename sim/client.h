@@ -1,5 +1,5 @@
-// A simulated client: it speaks ZooKeeper's protocol byte by byte, keeps a session over servers, does
-// a random workload, and checks all that it is told.
+// A simulated client: it speaks ZooKeeper's protocol byte by byte, keeps a session over servers,
+// does a random workload, and checks all that it is told.
 //
 // Like a machine it only reacts: the world hands it what the network brings and wakes it.
 #pragma once

@@ -29,7 +29,9 @@ bool ChangesEntries(OpKind kind) {
 }  // namespace
 
 Disk::Disk(const DiskPlan& plan, uint64_t seed, uint32_t server, EventQueue* queue)
-    : plan_(plan), random_(StreamFor(seed, Purpose::kDisk, server)), server_(server),
+    : plan_(plan),
+      random_(StreamFor(seed, Purpose::kDisk, server)),
+      server_(server),
       queue_(queue) {}
 
 Duration Disk::TimeFor(OpKind kind) {
@@ -130,7 +132,8 @@ FileDone Disk::CarryOut(const FileOp& op) {
     case OpKind::kRead:
     case OpKind::kWrite:
     case OpKind::kSync:
-    case OpKind::kTruncate: break;
+    case OpKind::kTruncate:
+      break;
   }
   File* file = Find(op);
   if (file == nullptr) {
@@ -153,7 +156,8 @@ FileDone Disk::CarryOut(const FileOp& op) {
       file->cached.resize(op.size);
       file->changes.push_back({true, op.size, ""});
       return done;
-    default: LS_UNREACHABLE();
+    default:
+      LS_UNREACHABLE();
   }
 }
 
@@ -200,8 +204,12 @@ void Disk::DoSync(File* file) {
 
 void Disk::ApplyEntry(const EntryChange& change, Entries* entries) {
   switch (change.kind) {
-    case OpKind::kCreate: entries->insert_or_assign(change.name, change.file); return;
-    case OpKind::kRemove: entries->erase(change.name); return;
+    case OpKind::kCreate:
+      entries->insert_or_assign(change.name, change.file);
+      return;
+    case OpKind::kRemove:
+      entries->erase(change.name);
+      return;
     case OpKind::kRename: {
       // Without its source on the disk, the rename is not there either.
       auto it = entries->find(change.name);
@@ -211,7 +219,8 @@ void Disk::ApplyEntry(const EntryChange& change, Entries* entries) {
       entries->insert_or_assign(change.target, file);
       return;
     }
-    default: LS_UNREACHABLE();
+    default:
+      LS_UNREACHABLE();
   }
 }
 
@@ -274,10 +283,9 @@ void Disk::LoseUnsynced(File* file) {
   // How many changes touch each sector; a truncation touches all from its new size on.
   auto range = [&](const Change& change) {
     const uint64_t first = change.offset / kSectorBytes;
-    const uint64_t last = change.truncate
-                              ? sectors
-                              : (change.offset + change.data.size() + kSectorBytes - 1) /
-                                    kSectorBytes;
+    const uint64_t last =
+        change.truncate ? sectors
+                        : (change.offset + change.data.size() + kSectorBytes - 1) / kSectorBytes;
     return std::pair<uint64_t, uint64_t>(first, last);
   };
   std::vector<uint32_t> kept(sectors, 0);

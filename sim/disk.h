@@ -4,8 +4,8 @@
 //
 // After a power loss, every unsynced 512-byte sector independently holds any of the contents it had
 // since it was last durable, the length of a file is any that it had, and directory entries are as
-// before or after any of the unsynced changes. After the death of a process alone, the page cache is
-// still there: it reads as if it were durable, and is not.
+// before or after any of the unsynced changes. After the death of a process alone, the page cache
+// is still there: it reads as if it were durable, and is not.
 #pragma once
 
 #include <array>

@@ -6,8 +6,8 @@
 
 namespace lockstep::sim {
 
-// Thrown through whatever is running: the world it comes from is discarded. (A failed LS_CHECK inside
-// a machine ends in the same way, so that one bad seed does not stop a campaign.)
+// Thrown through whatever is running: the world it comes from is discarded. (A failed LS_CHECK
+// inside a machine ends in the same way, so that one bad seed does not stop a campaign.)
 struct Failure {
   std::string invariant;  // one of AllInvariants()
   std::string detail;     // what was seen: numbers and names

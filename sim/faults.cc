@@ -12,13 +12,13 @@ namespace {
 
 // Moments at which a crash or an isolation hurts most.
 constexpr EventKind kMoments[] = {
-    EventKind::kLeading,          EventKind::kEpochProposed,   EventKind::kEpochAccepted,
-    EventKind::kSyncDiff,         EventKind::kSyncTrunc,       EventKind::kSyncTruncDiff,
-    EventKind::kSyncSnap,         EventKind::kNewLeaderAcked,  EventKind::kEstablished,
-    EventKind::kUpToDate,         EventKind::kTruncated,       EventKind::kEpochExhausted,
-    EventKind::kSegmentRolled,    EventKind::kSegmentDropped,  EventKind::kSnapshotWritten,
-    EventKind::kSnapshotReceived, EventKind::kSyncCompleted,   EventKind::kRecovered,
-    EventKind::kSessionCreated,   EventKind::kSessionExpired,  EventKind::kSessionMoved,
+    EventKind::kLeading,          EventKind::kEpochProposed,  EventKind::kEpochAccepted,
+    EventKind::kSyncDiff,         EventKind::kSyncTrunc,      EventKind::kSyncTruncDiff,
+    EventKind::kSyncSnap,         EventKind::kNewLeaderAcked, EventKind::kEstablished,
+    EventKind::kUpToDate,         EventKind::kTruncated,      EventKind::kEpochExhausted,
+    EventKind::kSegmentRolled,    EventKind::kSegmentDropped, EventKind::kSnapshotWritten,
+    EventKind::kSnapshotReceived, EventKind::kSyncCompleted,  EventKind::kRecovered,
+    EventKind::kSessionCreated,   EventKind::kSessionExpired, EventKind::kSessionMoved,
 };
 
 const char* NameOf(FaultKind kind) {
@@ -82,20 +82,24 @@ void Faults::Inject(Instant now, FaultKind kind) {
     case FaultKind::kKillLeader:
     case FaultKind::kCrashInStep:
     case FaultKind::kCrashOnEvent:
-    case FaultKind::kPause: return InjectProcess(now, kind);
+    case FaultKind::kPause:
+      return InjectProcess(now, kind);
     case FaultKind::kIsolate:
     case FaultKind::kIsolateOneWay:
     case FaultKind::kSplit:
     case FaultKind::kBridge:
     case FaultKind::kCutLink:
-    case FaultKind::kIsolateOnEvent: return InjectPartition(now, kind);
+    case FaultKind::kIsolateOnEvent:
+      return InjectPartition(now, kind);
     case FaultKind::kResetConnection:
     case FaultKind::kResetStorm:
     case FaultKind::kStickConnection:
-    case FaultKind::kSlowLink: return InjectConnection(now, kind);
+    case FaultKind::kSlowLink:
+      return InjectConnection(now, kind);
     case FaultKind::kSlowDisk:
     case FaultKind::kDiskError:
-    case FaultKind::kDiskFull: return InjectDisk(now, kind);
+    case FaultKind::kDiskFull:
+      return InjectDisk(now, kind);
     case FaultKind::kClockJump: {
       const uint32_t server = RandomServer();
       return world_->JumpClock(server, random_.Between(-100'000, 100'000));
@@ -104,7 +108,8 @@ void Faults::Inject(Instant now, FaultKind kind) {
       return world_->VanishClient(static_cast<uint32_t>(random_.Below(world_->clients())));
     case FaultKind::kClientMoves:
       return world_->MoveClient(static_cast<uint32_t>(random_.Below(world_->clients())));
-    case FaultKind::kCount: break;
+    case FaultKind::kCount:
+      break;
   }
   LS_UNREACHABLE();
 }
@@ -114,8 +119,10 @@ void Faults::InjectProcess(Instant now, FaultKind kind) {
   const std::optional<uint32_t> server = RandomUp();
   if (!server.has_value()) return;
   switch (kind) {
-    case FaultKind::kKill: return world_->Stop(*server, StopKind::kKill);
-    case FaultKind::kPowerLoss: return world_->Stop(*server, StopKind::kPowerLoss);
+    case FaultKind::kKill:
+      return world_->Stop(*server, StopKind::kKill);
+    case FaultKind::kPowerLoss:
+      return world_->Stop(*server, StopKind::kPowerLoss);
     case FaultKind::kPowerLossAll:
       for (uint32_t s = 0; s < world_->servers(); ++s) {
         if (world_->up(s)) world_->Stop(s, StopKind::kPowerLoss);
@@ -131,8 +138,10 @@ void Faults::InjectProcess(Instant now, FaultKind kind) {
       crash_.event = RandomEvent();
       crash_.countdown = static_cast<uint32_t>(random_.Between(1, 4));
       return;
-    case FaultKind::kPause: return world_->Pause(*server, HowLong() * 2);
-    default: LS_UNREACHABLE();
+    case FaultKind::kPause:
+      return world_->Pause(*server, HowLong() * 2);
+    default:
+      LS_UNREACHABLE();
   }
 }
 
@@ -198,7 +207,8 @@ void Faults::InjectPartition(Instant now, FaultKind kind) {
       isolation_.event = RandomEvent();
       isolation_.countdown = static_cast<uint32_t>(random_.Between(1, 4));
       return;
-    default: LS_UNREACHABLE();
+    default:
+      LS_UNREACHABLE();
   }
 }
 
@@ -212,7 +222,9 @@ void Faults::InjectConnection(Instant now, FaultKind kind) {
         world_->network().ResetOne(now, random_);
       }
       return;
-    case FaultKind::kStickConnection: world_->network().StickOne(now, random_); return;
+    case FaultKind::kStickConnection:
+      world_->network().StickOne(now, random_);
+      return;
     case FaultKind::kSlowLink: {
       Undo undo;
       undo.kind = kind;
@@ -223,7 +235,8 @@ void Faults::InjectConnection(Instant now, FaultKind kind) {
       world_->network().SetExtraLatency(undo.server, undo.other, extra);
       return UndoLater(now, std::move(undo));
     }
-    default: LS_UNREACHABLE();
+    default:
+      LS_UNREACHABLE();
   }
 }
 
@@ -233,10 +246,17 @@ void Faults::InjectDisk(Instant now, FaultKind kind) {
   undo.server = RandomServer();
   Disk& disk = world_->disk(undo.server);
   switch (kind) {
-    case FaultKind::kSlowDisk: disk.set_slowness(random_.Between(5, 100)); break;
-    case FaultKind::kDiskError: disk.FailNext(); return;
-    case FaultKind::kDiskFull: disk.set_full(true); break;
-    default: LS_UNREACHABLE();
+    case FaultKind::kSlowDisk:
+      disk.set_slowness(random_.Between(5, 100));
+      break;
+    case FaultKind::kDiskError:
+      disk.FailNext();
+      return;
+    case FaultKind::kDiskFull:
+      disk.set_full(true);
+      break;
+    default:
+      LS_UNREACHABLE();
   }
   UndoLater(now, std::move(undo));
 }
@@ -263,9 +283,14 @@ void Faults::UndoNow(Instant now, uint64_t number) {
     case FaultKind::kSlowLink:
       world_->network().SetExtraLatency(undo.server, undo.other, {});
       return;
-    case FaultKind::kSlowDisk: world_->disk(undo.server).set_slowness(1); return;
-    case FaultKind::kDiskFull: world_->disk(undo.server).set_full(false); return;
-    default: LS_UNREACHABLE();
+    case FaultKind::kSlowDisk:
+      world_->disk(undo.server).set_slowness(1);
+      return;
+    case FaultKind::kDiskFull:
+      world_->disk(undo.server).set_full(false);
+      return;
+    default:
+      LS_UNREACHABLE();
   }
 }
 

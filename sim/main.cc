@@ -69,8 +69,8 @@ int Run(const RunArguments& arguments) {
   std::printf("trace hash %016llx\n", static_cast<unsigned long long>(result.hash));
   std::optional<Failure> failure = result.failure;
   if (!arguments.once && RunSeed(options).hash != result.hash) {
-    failure = Failure{"deterministic", FindDivergence(options).value_or(
-                                           "two runs differ, and the next two do not")};
+    failure = Failure{"deterministic",
+                      FindDivergence(options).value_or("two runs differ, and the next two do not")};
   }
   if (!failure.has_value()) {
     std::printf("nothing wrong\n");
@@ -122,9 +122,15 @@ int RunManySeeds(CampaignArguments arguments) {
   if (!arguments.time.empty()) {
     std::string_view text = arguments.time;
     int64_t unit = 1;
-    if (text.ends_with('s')) text.remove_suffix(1);
-    else if (text.ends_with('m')) { unit = 60; text.remove_suffix(1); }
-    else if (text.ends_with('h')) { unit = 3600; text.remove_suffix(1); }
+    if (text.ends_with('s'))
+      text.remove_suffix(1);
+    else if (text.ends_with('m')) {
+      unit = 60;
+      text.remove_suffix(1);
+    } else if (text.ends_with('h')) {
+      unit = 3600;
+      text.remove_suffix(1);
+    }
     const std::optional<uint64_t> number = ParseNumber(text);
     if (!number.has_value() || *number == 0) {
       return UsageError("--time takes a number with s, m or h: " + arguments.time);
@@ -197,8 +203,9 @@ int Main(int argc, char** argv) {
       "clients, and checks what must hold. A seed is a run: the same seed is the same run, always.",
       "lockstep-sim");
   app.require_subcommand(1);
-  app.footer("Exit status: 0 nothing wrong, 1 an invariant failed (its name, the seed and the command\n"
-             "that replays it come last), 2 usage or bad file.");
+  app.footer(
+      "Exit status: 0 nothing wrong, 1 an invariant failed (its name, the seed and the command\n"
+      "that replays it come last), 2 usage or bad file.");
   const CLI::Validator known_rule(
       [](std::string& name) {
         return IsRule(name) ? std::string() : "there is no rule " + name + " (see: list rules)";
@@ -221,7 +228,8 @@ int Main(int argc, char** argv) {
   run_command->add_option("--break", run.break_rules, "Switch rules off: a historic fault each")
       ->delimiter(',')
       ->check(known_rule);
-  run_command->add_option("--trace", run.trace_file, "Write one line per event ('-': to the screen)");
+  run_command->add_option("--trace", run.trace_file,
+                          "Write one line per event ('-': to the screen)");
   run_command->add_option("--format", run.format, "Of the trace")
       ->check(CLI::IsMember({"text"}))
       ->capture_default_str();
@@ -237,10 +245,12 @@ int Main(int argc, char** argv) {
       ->check(known_scenario)
       ->capture_default_str();
   campaign_command
-      ->add_option("--break", campaign.options.break_rules, "Switch rules off: a historic fault each")
+      ->add_option("--break", campaign.options.break_rules,
+                   "Switch rules off: a historic fault each")
       ->delimiter(',')
       ->check(known_rule);
-  campaign_command->add_option("--shard", campaign.shard, "I/N: run every N-th seed, from the I-th");
+  campaign_command->add_option("--shard", campaign.shard,
+                               "I/N: run every N-th seed, from the I-th");
   campaign_command->add_option("--failures", campaign.options.failures_max, "Stop after so many")
       ->capture_default_str();
   campaign_command

@@ -1,7 +1,7 @@
 // Simulated connections that behave as TCP's do: two ordered streams of bytes, that can be refused,
 // reset, closed, stuck in one direction, or half open because one side lost its power. Bytes are
-// never lost inside a stream: a partition or a stuck direction holds them back, until it heals or the
-// sender's side gives up.
+// never lost inside a stream: a partition or a stuck direction holds them back, until it heals or
+// the sender's side gives up.
 //
 // The network knows nodes by number: servers first, then clients.
 #pragma once
@@ -100,8 +100,8 @@ class Network {
   struct End {
     uint32_t node = 0;
     ConnectionId id;
-    bool open = false;       // the node may still hear of it
-    uint64_t written = 0;    // not yet told
+    bool open = false;     // the node may still hear of it
+    uint64_t written = 0;  // not yet told
     bool written_listed = false;
   };
   struct Connection {

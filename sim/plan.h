@@ -1,5 +1,6 @@
-// What a seed draws before its run begins: the cluster, its limits, the faults that exist at all and
-// their rates, the workload (swarm testing: each seed leaves most things out and turns others up).
+// What a seed draws before its run begins: the cluster, its limits, the faults that exist at all
+// and their rates, the workload (swarm testing: each seed leaves most things out and turns others
+// up).
 #pragma once
 
 #include <array>
@@ -27,16 +28,16 @@ enum class FaultKind : uint8_t {
   kBridge,          // two halves that share one server
   kCutLink,         // one pair, one way or both
   kIsolateOnEvent,  // an isolation at the moment of a protocol event
-  kResetConnection, // one connection is reset
-  kResetStorm,      // many are
-  kStickConnection, // one direction of a connection delivers nothing any more
-  kSlowLink,        // one pair becomes slow
-  kSlowDisk,        // one disk becomes slow
-  kDiskError,       // the next write or sync of one server fails
-  kDiskFull,        // no space on one server for a while
-  kClockJump,       // a wall clock is set
-  kClientVanishes,  // a client dies without closing its session
-  kClientMoves,     // a client drops its connection and goes to another server
+  kResetConnection,  // one connection is reset
+  kResetStorm,       // many are
+  kStickConnection,  // one direction of a connection delivers nothing any more
+  kSlowLink,         // one pair becomes slow
+  kSlowDisk,         // one disk becomes slow
+  kDiskError,        // the next write or sync of one server fails
+  kDiskFull,         // no space on one server for a while
+  kClockJump,        // a wall clock is set
+  kClientVanishes,   // a client dies without closing its session
+  kClientMoves,      // a client drops its connection and goes to another server
   kCount
 };
 struct FaultInfo {
@@ -48,17 +49,17 @@ const std::vector<FaultInfo>& AllFaults();
 
 struct NetworkPlan {
   Duration latency_min;
-  Duration latency_jitter;        // uniform on top
-  uint32_t tail_per_mille = 0;    // segments that take 20 times as long
-  uint32_t cut_percent = 0;       // deliveries that are cut at a random byte
-  Duration gives_up_after;        // a sender whose bytes are held back
+  Duration latency_jitter;      // uniform on top
+  uint32_t tail_per_mille = 0;  // segments that take 20 times as long
+  uint32_t cut_percent = 0;     // deliveries that are cut at a random byte
+  Duration gives_up_after;      // a sender whose bytes are held back
   Duration dial_timeout;
-  Duration retransmit_max;        // after a direction is released
+  Duration retransmit_max;  // after a direction is released
 };
 
 struct DiskPlan {
-  Duration op;                    // mean
-  Duration sync;                  // mean
+  Duration op;                       // mean
+  Duration sync;                     // mean
   uint32_t slow_sync_per_mille = 0;  // of 10 times the mean
   // What a power loss keeps of unsynced sectors: drawn for each crash among the allowed ways.
   bool keeps_none = true;
@@ -70,7 +71,7 @@ struct DiskPlan {
 
 enum class ClientOp : uint8_t {
   kSet,
-  kSetVersion,       // with the version that was read
+  kSetVersion,  // with the version that was read
   kGet,
   kGetWatch,
   kExistsWatch,
@@ -78,21 +79,21 @@ enum class ClientOp : uint8_t {
   kDelete,
   kCreateSequential,
   kCreateEphemeral,
-  kDeleteOwn,        // an ephemeral or sequential node of one's own
+  kDeleteOwn,  // an ephemeral or sequential node of one's own
   kChildren,
   kChildrenWatch,
   kSyncGet,
   kCloseSession,
-  kUnknown,          // an op code that does not exist
+  kUnknown,  // an op code that does not exist
   kCount
 };
 
 struct WorkloadPlan {
   uint32_t clients = 2;
   uint32_t keys = 4;
-  Duration think;                 // mean between two requests of a client
-  uint32_t outstanding_max = 1;   // requests that a client has in flight
-  uint32_t burst_percent = 0;     // turns in which it fills up to outstanding_max at once
+  Duration think;                // mean between two requests of a client
+  uint32_t outstanding_max = 1;  // requests that a client has in flight
+  uint32_t burst_percent = 0;    // turns in which it fills up to outstanding_max at once
   uint32_t value_bytes_max = 16;
   int32_t session_timeout_ms = 0;
   std::array<uint32_t, static_cast<size_t>(ClientOp::kCount)> weights{};
@@ -101,17 +102,17 @@ struct WorkloadPlan {
 struct Plan {
   uint64_t seed = 0;
   uint32_t servers = 3;
-  server::Options options;        // of every server; `server` is filled in for each
+  server::Options options;  // of every server; `server` is filled in for each
   NetworkPlan network;
   DiskPlan disk;
   WorkloadPlan workload;
-  Duration turn;                  // mean time a server is busy with a batch of inputs; 0: none
-  int64_t drift_ppm_max = 0;      // of each server's clock, either way
-  Duration restart;               // mean time that a process stays down
-  Duration fault_every;           // mean
+  Duration turn;              // mean time a server is busy with a batch of inputs; 0: none
+  int64_t drift_ppm_max = 0;  // of each server's clock, either way
+  Duration restart;           // mean time that a process stays down
+  Duration fault_every;       // mean
   std::array<uint32_t, static_cast<size_t>(FaultKind::kCount)> fault_weights{};
-  Duration chaos;                 // how long faults happen
-  Duration heal_limit;            // within which the healed ensemble must serve
+  Duration chaos;       // how long faults happen
+  Duration heal_limit;  // within which the healed ensemble must serve
   bool heal_only_a_quorum = false;
 };
 

@@ -19,10 +19,12 @@ ProbeInfo Own(Probe probe) {
       return {"died-within-step", "a server dies with a part of a step's outputs carried out"};
     case Probe::kDiedInRecovery:
       return {"died-in-recovery", "a server dies before it has read its directory"};
-    case Probe::kUnsyncedLost: return {"unsynced-lost", "a power loss finds unsynced changes"};
+    case Probe::kUnsyncedLost:
+      return {"unsynced-lost", "a power loss finds unsynced changes"};
     case Probe::kStoppedOnDiskError:
       return {"stopped-on-disk-error", "a server stops itself because its disk failed or is full"};
-    case Probe::kRestartedFromDisk: return {"restarted", "a server recovers what it had before"};
+    case Probe::kRestartedFromDisk:
+      return {"restarted", "a server recovers what it had before"};
     case Probe::kPausedBeyondSession:
       return {"paused-beyond-session", "a server stands still for longer than a session timeout"};
     case Probe::kTwoLeaders:
@@ -30,31 +32,44 @@ ProbeInfo Own(Probe probe) {
     case Probe::kCommittedWhileSyncing:
       return {"committed-while-syncing",
               "transactions are committed while a learner is being synchronized"};
-    case Probe::kSingleServer: return {"single-server", "an ensemble of one"};
-    case Probe::kSevenServers: return {"seven-servers", "an ensemble of seven"};
-    case Probe::kPartitionHealed: return {"partition-healed", "a partition ends"};
-    case Probe::kConnectionReset: return {"connection-reset", "a connection is reset"};
+    case Probe::kSingleServer:
+      return {"single-server", "an ensemble of one"};
+    case Probe::kSevenServers:
+      return {"seven-servers", "an ensemble of seven"};
+    case Probe::kPartitionHealed:
+      return {"partition-healed", "a partition ends"};
+    case Probe::kConnectionReset:
+      return {"connection-reset", "a connection is reset"};
     case Probe::kConnectionGaveUp:
       return {"connection-gave-up", "a sender closes a connection on which nothing arrives"};
-    case Probe::kBytesCut: return {"bytes-cut", "bytes are delivered in pieces"};
-    case Probe::kWriteAcknowledged: return {"write-acknowledged", "a client's write succeeds"};
-    case Probe::kWriteRefused: return {"write-refused", "a client's write is refused"};
+    case Probe::kBytesCut:
+      return {"bytes-cut", "bytes are delivered in pieces"};
+    case Probe::kWriteAcknowledged:
+      return {"write-acknowledged", "a client's write succeeds"};
+    case Probe::kWriteRefused:
+      return {"write-refused", "a client's write is refused"};
     case Probe::kWriteInDoubt:
       return {"write-in-doubt", "a connection breaks with writes in flight"};
     case Probe::kReadBehind:
       return {"read-behind", "a read returns a state that is not the newest"};
-    case Probe::kWatchSet: return {"watch-set", "a client sets a watch"};
-    case Probe::kWatchEvent: return {"watch-event", "a client gets an event"};
+    case Probe::kWatchSet:
+      return {"watch-set", "a client sets a watch"};
+    case Probe::kWatchEvent:
+      return {"watch-event", "a client gets an event"};
     case Probe::kSessionKept:
       return {"session-kept", "a client takes its session to another server"};
-    case Probe::kSessionLost: return {"session-lost", "a client is told that its session expired"};
+    case Probe::kSessionLost:
+      return {"session-lost", "a client is told that its session expired"};
     case Probe::kEphemeralExpired:
       return {"ephemeral-expired", "the end of a session deletes ephemeral nodes"};
-    case Probe::kSequentialCreated: return {"sequential-created", "a sequential node is created"};
-    case Probe::kUnknownOp: return {"unknown-op", "an unknown op code is answered"};
+    case Probe::kSequentialCreated:
+      return {"sequential-created", "a sequential node is created"};
+    case Probe::kUnknownOp:
+      return {"unknown-op", "an unknown op code is answered"};
     case Probe::kLivenessReached:
       return {"liveness-reached", "a healed ensemble serves and converges"};
-    case Probe::kCount: break;
+    case Probe::kCount:
+      break;
   }
   LS_UNREACHABLE();
 }

@@ -1,5 +1,5 @@
-// "Sometimes" probes: situations that a campaign must have been in to be worth anything. A probe that
-// is never hit is a defect of the workload, or of the code that should lead there.
+// "Sometimes" probes: situations that a campaign must have been in to be worth anything. A probe
+// that is never hit is a defect of the workload, or of the code that should lead there.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ enum class Probe : uint8_t {
   kStoppedOnDiskError,
   kRestartedFromDisk,
   kPausedBeyondSession,
-  kTwoLeaders,        // an established one, and another that does not know yet
+  kTwoLeaders,             // an established one, and another that does not know yet
   kCommittedWhileSyncing,  // a learner is synchronized while something is committed
   kSingleServer,
   kSevenServers,
@@ -35,10 +35,10 @@ enum class Probe : uint8_t {
   kWriteAcknowledged,
   kWriteRefused,
   kWriteInDoubt,
-  kReadBehind,        // of a state that is older than the newest
+  kReadBehind,  // of a state that is older than the newest
   kWatchSet,
   kWatchEvent,
-  kSessionKept,       // reconnected with the same session, to another server
+  kSessionKept,  // reconnected with the same session, to another server
   kSessionLost,
   kEphemeralExpired,
   kSequentialCreated,

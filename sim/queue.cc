@@ -6,21 +6,36 @@ namespace lockstep::sim {
 
 const char* TaskName(TaskKind kind) {
   switch (kind) {
-    case TaskKind::kStart: return "start";
-    case TaskKind::kWake: return "wake";
-    case TaskKind::kTurn: return "turn";
-    case TaskKind::kResume: return "resume";
-    case TaskKind::kArrive: return "arrive";
-    case TaskKind::kNetTimeout: return "net-timeout";
-    case TaskKind::kDialTimeout: return "dial-timeout";
-    case TaskKind::kWritten: return "written";
-    case TaskKind::kDiskDone: return "disk-done";
-    case TaskKind::kClientWake: return "client-wake";
-    case TaskKind::kFault: return "fault";
-    case TaskKind::kUndo: return "undo";
-    case TaskKind::kClock: return "clock";
-    case TaskKind::kPhase: return "phase";
-    case TaskKind::kCount: break;
+    case TaskKind::kStart:
+      return "start";
+    case TaskKind::kWake:
+      return "wake";
+    case TaskKind::kTurn:
+      return "turn";
+    case TaskKind::kResume:
+      return "resume";
+    case TaskKind::kArrive:
+      return "arrive";
+    case TaskKind::kNetTimeout:
+      return "net-timeout";
+    case TaskKind::kDialTimeout:
+      return "dial-timeout";
+    case TaskKind::kWritten:
+      return "written";
+    case TaskKind::kDiskDone:
+      return "disk-done";
+    case TaskKind::kClientWake:
+      return "client-wake";
+    case TaskKind::kFault:
+      return "fault";
+    case TaskKind::kUndo:
+      return "undo";
+    case TaskKind::kClock:
+      return "clock";
+    case TaskKind::kPhase:
+      return "phase";
+    case TaskKind::kCount:
+      break;
   }
   LS_UNREACHABLE();
 }

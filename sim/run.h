@@ -25,10 +25,10 @@ struct RunOptions {
 
 struct RunResult {
   std::optional<Failure> failure;
-  uint64_t hash = 0;    // of the trace, until the failure if there is one
-  uint64_t events = 0;  // taken from the queue
+  uint64_t hash = 0;      // of the trace, until the failure if there is one
+  uint64_t events = 0;    // taken from the queue
   int64_t committed = 0;  // transactions
-  Duration time;        // of the world
+  Duration time;          // of the world
   Probes probes;
 };
 

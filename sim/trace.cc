@@ -33,7 +33,8 @@ uint64_t Checksum(std::string_view bytes) {
 
 void Trace::Line(std::string_view who, std::string_view what, std::string_view detail) {
   if (!on()) return;
-  std::string line = absl::StrFormat("%5d.%06d  ", now_.ns / 1'000'000'000, now_.ns % 1'000'000'000 / 1000);
+  std::string line =
+      absl::StrFormat("%5d.%06d  ", now_.ns / 1'000'000'000, now_.ns % 1'000'000'000 / 1000);
   line.append(who);
   line.append(who.size() < 6 ? 6 - who.size() : 1, ' ');
   line.append(what);

@@ -25,9 +25,7 @@ class Trace {
   // Each line goes to `sink`, without a newline.
   Trace(Sink sink, void* context) : sink_(sink), context_(context) {}
 
-  void Mix(uint64_t value) {
-    hash_ = (std::rotl(hash_, 5) ^ value) * 0x9e37'79b9'7f4a'7c15;
-  }
+  void Mix(uint64_t value) { hash_ = (std::rotl(hash_, 5) ^ value) * 0x9e37'79b9'7f4a'7c15; }
   uint64_t hash() const { return Mix64(hash_); }
 
   // Whether it is worth while to build a line.

@@ -51,12 +51,12 @@ std::string Server(const FourLetterContext& c, bool with_clients) {
   text += "Node count: " + std::to_string(c.service->tree().node_count()) + "\n";
   if (c.service->role() == coordination::Role::kLeading) {
     bool any = c.proposal_bytes_last != 0;
-    text += "Proposal sizes last/min/max: " +
-            (any ? std::to_string(c.proposal_bytes_last) + "/" +
-                       std::to_string(c.proposal_bytes_min) + "/" +
-                       std::to_string(c.proposal_bytes_max)
-                 : std::string("-1/-1/-1")) +
-            "\n";
+    text +=
+        "Proposal sizes last/min/max: " +
+        (any ? std::to_string(c.proposal_bytes_last) + "/" + std::to_string(c.proposal_bytes_min) +
+                   "/" + std::to_string(c.proposal_bytes_max)
+             : std::string("-1/-1/-1")) +
+        "\n";
   }
   return text;
 }
@@ -111,7 +111,8 @@ bool IsAllowed(std::string_view word, const std::vector<std::string>& allowed) {
 }
 
 std::string AnswerFourLetterWord(std::string_view word, const FourLetterContext& c) {
-  if (!IsAllowed(word, *c.allowed)) return std::string(word) + " is not executed because it is not in the whitelist.\n";
+  if (!IsAllowed(word, *c.allowed))
+    return std::string(word) + " is not executed because it is not in the whitelist.\n";
   if (word == "ruok") return "imok";
   if (word == "srvr") return Server(c, /*with_clients=*/false);
   if (word == "stat") return Server(c, /*with_clients=*/true);

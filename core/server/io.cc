@@ -6,9 +6,12 @@ namespace lockstep::server {
 
 const char* ToString(LinkKind kind) {
   switch (kind) {
-    case LinkKind::kElection: return "election";
-    case LinkKind::kLearner: return "learner";
-    case LinkKind::kClient: return "client";
+    case LinkKind::kElection:
+      return "election";
+    case LinkKind::kLearner:
+      return "learner";
+    case LinkKind::kClient:
+      return "client";
   }
   LS_UNREACHABLE();
 }

@@ -1,5 +1,5 @@
-// Everything that goes into a Server and comes out of it: all that a host (the shell, the simulator)
-// has to provide. The bytes are those of production in both.
+// Everything that goes into a Server and comes out of it: all that a host (the shell, the
+// simulator) has to provide. The bytes are those of production in both.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ namespace lockstep::server {
 enum class LinkKind : uint8_t { kElection, kLearner, kClient };
 const char* ToString(LinkKind kind);
 
-// ---- Inputs --------------------------------------------------------------------------------------
+// ---- Inputs
+// --------------------------------------------------------------------------------------
 
 // The first input. The host's wall clock at `now`, in milliseconds since the Unix epoch.
 struct Start {
@@ -67,7 +68,8 @@ struct FileOpDone {
 using Input = std::variant<Start, Wake, WallClock, Accepted, Connected, ReceivedBytes, Closed,
                            Written, FileOpDone>;
 
-// ---- Outputs -------------------------------------------------------------------------------------
+// ---- Outputs
+// -------------------------------------------------------------------------------------
 
 struct Send {
   ConnectionId connection;
@@ -92,7 +94,7 @@ struct Output {
   std::vector<Send> sends;
   std::vector<Dial> dials;
   std::vector<ConnectionId> closes;
-  std::vector<ConnectionId> pauses;   // stop reading from a client connection
+  std::vector<ConnectionId> pauses;  // stop reading from a client connection
   std::vector<ConnectionId> resumes;
   std::vector<storage::FileOp> file_ops;
   std::vector<Event> events;

@@ -1,8 +1,8 @@
-// What one client was told, against what was committed: its own order, linearizable writes, reads of
-// a committed state that never go back, events before the replies that show the change.
+// What one client was told, against what was committed: its own order, linearizable writes, reads
+// of a committed state that never go back, events before the replies that show the change.
 //
-// Every transaction is unique (a session and its xid), and every reply carries the zxid of the state
-// it tells of; so each reply is checked on its own, at once, without a search.
+// Every transaction is unique (a session and its xid), and every reply carries the zxid of the
+// state it tells of; so each reply is checked on its own, at once, without a search.
 #pragma once
 
 #include <cstdint>
@@ -64,8 +64,7 @@ class ClientHistory {
 
   void SeeZxid(Zxid zxid, const char* what);
   void CheckWrite(SessionId session, const Invocation& invocation,
-                  const coordination::ReplyHeader& header,
-                  const coordination::ResponseBody& body);
+                  const coordination::ReplyHeader& header, const coordination::ResponseBody& body);
   void CheckRefusedWrite(SessionId session, const Invocation& invocation,
                          const coordination::ReplyHeader& header);
   void CheckRead(const Invocation& invocation, const coordination::ReplyHeader& header,

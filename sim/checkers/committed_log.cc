@@ -15,9 +15,9 @@ bool CommittedLog::OnApplied(uint32_t server, Zxid zxid, const Bytes& body, int6
   if (index < size()) {
     const CommittedEntry& entry = at(index);
     if (entry.zxid != zxid || entry.checksum != checksum) {
-      Fail("agreement", absl::StrFormat("server %d applies %s where %s was committed%s", server,
-                                        zxid.ToString(), entry.zxid.ToString(),
-                                        entry.zxid == zxid ? " with another body" : ""));
+      Fail("agreement",
+           absl::StrFormat("server %d applies %s where %s was committed%s", server, zxid.ToString(),
+                           entry.zxid.ToString(), entry.zxid == zxid ? " with another body" : ""));
     }
     *position = index;
     return false;

@@ -18,7 +18,7 @@ namespace lockstep::sim {
 
 struct CommittedEntry {
   Zxid zxid;
-  uint64_t checksum = 0;  // of the body
+  uint64_t checksum = 0;           // of the body
   std::optional<uint64_t> digest;  // of the state after it, once a server was seen there
   coordination::DecodedTransaction transaction;
 };

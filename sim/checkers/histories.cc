@@ -79,8 +79,8 @@ void Histories::Mirror(uint32_t server, const zab::Peer& peer) {
   // Nearly always everything is kept and a few are appended: look from the end.
   size_t first_new = window.size();
   while (first_new > 0 && window[first_new - 1].zxid > view.last()) --first_new;
-  const bool only_appended = first_new == 0 ? view.entries.empty()
-                                            : window[first_new - 1].zxid == view.last();
+  const bool only_appended =
+      first_new == 0 ? view.entries.empty() : window[first_new - 1].zxid == view.last();
   if (!only_appended) {
     size_t kept = 0;
     while (kept < window.size() && kept < view.entries.size() &&
@@ -111,23 +111,24 @@ void Histories::OnRecovered(uint32_t server, const zab::Peer& peer) {
   for (const Entry& entry : found.entries) {
     if (entry.zxid > found.durable) break;
     if (!Contains(view, entry.zxid)) {
-      Fail("durable-never-lost", absl::StrFormat("server %d said that %s is durable, and finds up to "
-                                                 "%s after its crash",
-                                                 server, entry.zxid.ToString(),
-                                                 view.last().ToString()));
+      Fail("durable-never-lost",
+           absl::StrFormat("server %d said that %s is durable, and finds up to "
+                           "%s after its crash",
+                           server, entry.zxid.ToString(), view.last().ToString()));
     }
   }
   if (found.durable >= found.base && view.last() < found.durable) {
     Fail("durable-never-lost",
-         absl::StrFormat("server %d was durable up to %s, and finds up to %s after its crash", server,
-                         found.durable.ToString(), view.last().ToString()));
+         absl::StrFormat("server %d was durable up to %s, and finds up to %s after its crash",
+                         server, found.durable.ToString(), view.last().ToString()));
   }
   if (peer.accepted_epoch() < view.told_accepted || peer.current_epoch() < view.told_current) {
     Fail("epochs-monotone",
-         absl::StrFormat("server %d finds epochs accepted %s, current %s after it had told others %s, "
-                         "%s",
-                         server, peer.accepted_epoch().ToString(), peer.current_epoch().ToString(),
-                         view.told_accepted.ToString(), view.told_current.ToString()));
+         absl::StrFormat(
+             "server %d finds epochs accepted %s, current %s after it had told others %s, "
+             "%s",
+             server, peer.accepted_epoch().ToString(), peer.current_epoch().ToString(),
+             view.told_accepted.ToString(), view.told_current.ToString()));
   }
   view.peer = &peer;
   view.durable = peer.durable_zxid();
@@ -155,7 +156,8 @@ void Histories::OnStep(uint32_t server, const zab::Peer& peer, const std::vector
         view.told_current = std::max(view.told_current, event.zxid.epoch);
         CheckPrefixOfLeader(server, peer);
         break;
-      default: break;
+      default:
+        break;
     }
   }
 }
@@ -168,10 +170,9 @@ void Histories::CheckOrder(uint32_t server, const zab::Peer& peer) {
   const Epoch accepted = peer.accepted_epoch();
   const Epoch current = peer.current_epoch();
   if (accepted < view.accepted || current < view.current || current > accepted) {
-    Fail("epochs-monotone",
-         absl::StrFormat("server %d: accepted %s -> %s, current %s -> %s", server,
-                         view.accepted.ToString(), accepted.ToString(), view.current.ToString(),
-                         current.ToString()));
+    Fail("epochs-monotone", absl::StrFormat("server %d: accepted %s -> %s, current %s -> %s",
+                                            server, view.accepted.ToString(), accepted.ToString(),
+                                            view.current.ToString(), current.ToString()));
   }
   if (committed < view.committed || delivered < view.delivered) {
     Fail("progress-monotone",
@@ -182,8 +183,7 @@ void Histories::CheckOrder(uint32_t server, const zab::Peer& peer) {
   // While a snapshot from the leader is being installed, nothing of the new history is durable yet;
   // what was delivered of the old one stays delivered.
   const bool installing = durable < peer.base_zxid();
-  if (delivered > committed || (delivered > durable && !installing) ||
-      durable > peer.last_zxid()) {
+  if (delivered > committed || (delivered > durable && !installing) || durable > peer.last_zxid()) {
     Fail("delivered-is-durable",
          absl::StrFormat("server %d: delivered %s, committed %s, durable %s, last %s", server,
                          delivered.ToString(), committed.ToString(), durable.ToString(),
@@ -231,17 +231,17 @@ void Histories::CheckPrefixOfLeader(uint32_t server, const zab::Peer& peer) {
   const View& follower_view = views_[server];
   const View& leader_view = views_[leader];
   // The leader may be gone, or in another reign, by the time that the follower is ready.
-  if (leader_view.peer == nullptr ||
-      leader_view.peer->state() != zab::ServerState::kLeading ||
+  if (leader_view.peer == nullptr || leader_view.peer->state() != zab::ServerState::kLeading ||
       leader_view.peer->current_epoch() != peer.current_epoch()) {
     return;
   }
   for (const Entry& entry : follower_view.entries) {
     if (!Contains(leader_view, entry.zxid)) {
       Fail("process-consistency",
-           absl::StrFormat("server %d acknowledges NEWLEADER of epoch %s with %s in its history, which "
-                           "its leader %d does not have",
-                           server, peer.current_epoch().ToString(), entry.zxid.ToString(), leader));
+           absl::StrFormat(
+               "server %d acknowledges NEWLEADER of epoch %s with %s in its history, which "
+               "its leader %d does not have",
+               server, peer.current_epoch().ToString(), entry.zxid.ToString(), leader));
     }
   }
 }
@@ -253,10 +253,11 @@ void Histories::OnCommitted(uint32_t server, const CommittedEntry& entry) {
     const View& view = views_[s];
     if (view.durable >= entry.zxid && Contains(view, entry.zxid)) ++durable;
     if (view.reign > entry.zxid.epoch && !Contains(view, entry.zxid)) {
-      Fail("leader-completeness",
-           absl::StrFormat("server %d applies %s, which is missing in the history of server %d, the "
-                           "leader of epoch %s",
-                           server, entry.zxid.ToString(), s, view.reign.ToString()));
+      Fail(
+          "leader-completeness",
+          absl::StrFormat("server %d applies %s, which is missing in the history of server %d, the "
+                          "leader of epoch %s",
+                          server, entry.zxid.ToString(), s, view.reign.ToString()));
     }
   }
   if (durable < servers / 2 + 1) {

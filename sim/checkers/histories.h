@@ -1,8 +1,8 @@
 // What each server has in its history and says is durable, as seen from outside, and what Zab
 // promises about it: reference/zab.md lists the properties by these names.
 //
-// A mirror of each history is kept up to date from the peer's accessors after every step; nearly all
-// steps change nothing or append a few transactions, which makes the checks cheap.
+// A mirror of each history is kept up to date from the peer's accessors after every step; nearly
+// all steps change nothing or append a few transactions, which makes the checks cheap.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ class Histories {
 
   // Recovery of `server` has ended: this is its peer.
   void OnRecovered(uint32_t server, const zab::Peer& peer);
-  // After each step of a server that has recovered. What it applied is in the committed log already.
+  // After each step of a server that has recovered. What it applied is in the committed log
+  // already.
   void OnStep(uint32_t server, const zab::Peer& peer, const std::vector<Event>& events);
   void OnStopped(uint32_t server);
   // `server` was the first to apply `entry`. After its OnStep.

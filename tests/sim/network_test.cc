@@ -32,11 +32,20 @@ class NetworkTest : public testing::Test {
       now_ = due.at;
       std::vector<Delivery> out;
       switch (due.task.kind) {
-        case TaskKind::kArrive: network_->OnArrive(now_, due.task, &out); break;
-        case TaskKind::kNetTimeout: network_->OnNetTimeout(now_, due.task, &out); break;
-        case TaskKind::kDialTimeout: network_->OnDialTimeout(now_, due.task, &out); break;
-        case TaskKind::kWritten: network_->OnWritten(due.task.who, &out); break;
-        default: FAIL();
+        case TaskKind::kArrive:
+          network_->OnArrive(now_, due.task, &out);
+          break;
+        case TaskKind::kNetTimeout:
+          network_->OnNetTimeout(now_, due.task, &out);
+          break;
+        case TaskKind::kDialTimeout:
+          network_->OnDialTimeout(now_, due.task, &out);
+          break;
+        case TaskKind::kWritten:
+          network_->OnWritten(due.task.who, &out);
+          break;
+        default:
+          FAIL();
       }
       for (Delivery& d : out) {
         if (d.kind == Delivery::Kind::kAccepted) accepted_ = d.connection;

@@ -43,9 +43,9 @@ TEST(EventQueue, AgreesWithASortedList) {
       expected.push_back({time, number++});
       continue;
     }
-    const auto first = std::min_element(
-        expected.begin(), expected.end(),
-        [](const Expected& a, const Expected& b) { return a.time < b.time; });
+    const auto first =
+        std::min_element(expected.begin(), expected.end(),
+                         [](const Expected& a, const Expected& b) { return a.time < b.time; });
     const Due due = queue.Pop();
     ASSERT_EQ(due.at.ns, first->time);
     ASSERT_EQ(due.task.who, first->number);
