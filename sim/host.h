@@ -55,6 +55,7 @@ struct Host {
   bool restored = false;  // whether `position` is known
   int64_t position = CommittedLog::kBeforeFirst;  // of the last applied transaction
   Zxid applied;
+  Instant established_at;  // as a leader, by its own clock
 };
 
 }  // namespace lockstep::sim

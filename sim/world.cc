@@ -389,14 +389,25 @@ void World::ObserveEvents(uint32_t server, const server::Output& output) {
                 (event.detail << 8) ^ event.peer.value);
     if (trace_->on()) trace_->Line(ServerName(server), EventName(event.kind), event.ToString());
     if (event.kind == EventKind::kSessionExpired) {
-      model_.OnExpiring({static_cast<int64_t>(event.detail)});
+      CheckExpiry(server, {static_cast<int64_t>(event.detail)});
     }
     if (event.kind == EventKind::kEstablished) {
+      hosts_[server].established_at = hosts_[server].clock.Local(now_);
       for (uint32_t s = 0; s < hosts_.size(); ++s) {
         if (s != server && histories_.reign(s + 1) > Epoch{}) probes_->Hit(Probe::kTwoLeaders);
       }
     }
   }
+}
+
+// A new leader does not know when its predecessor heard from a session.
+void World::CheckExpiry(uint32_t server, SessionId session) const {
+  const Duration timeout = model_.TimeoutOf(session);
+  const Duration led = hosts_[server].clock.Local(now_) - hosts_[server].established_at;
+  if (led >= timeout) return;
+  Fail("expiry-takes-its-time",
+       absl::StrCat("server ", server + 1, " expires session ", session.ToString(), " of timeout ",
+                    timeout.ToString(), " when it has led for ", led.ToString()));
 }
 
 void World::ObserveApplied(uint32_t server, const server::Output& output) {

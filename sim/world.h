@@ -77,6 +77,7 @@ class World {
   void Observe(uint32_t server, const server::Output& output);
   void ObserveApplied(uint32_t server, const server::Output& output);
   void ObserveCommitted(uint32_t server, int64_t index);
+  void CheckExpiry(uint32_t server, SessionId session) const;
   void ObserveEvents(uint32_t server, const server::Output& output);
   // Carries out all outputs, or a random part of them if `partly`.
   void CarryOut(uint32_t server, server::Output* output, bool partly);

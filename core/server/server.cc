@@ -13,9 +13,6 @@
 namespace lockstep::server {
 namespace {
 
-constexpr size_t kSnapshotPieceBytes = 256 << 10;
-// Of a snapshot to a learner: sent and not yet passed on to the network.
-constexpr uint64_t kSnapshotBacklogMax = 4 << 20;
 // Client connections that have not yet sent the four bytes that tell what they want.
 constexpr size_t kUndecidedMax = 1'000;
 
@@ -364,7 +361,7 @@ bool Server::Impl::RouteStore() {
   }
   if (out.snapshot_wanted && store_.snapshot_in_progress()) {
     LS_CHECK(own_snapshot_ != nullptr);
-    Bytes piece = own_snapshot_->Next(kSnapshotPieceBytes);
+    Bytes piece = own_snapshot_->Next(options_.snapshot_piece_bytes);
     bool last = own_snapshot_->done();
     if (last) own_snapshot_.reset();
     store_.WriteSnapshot(std::move(piece), last, &store_out_);
@@ -550,8 +547,8 @@ bool Server::Impl::SendSnapshots() {
       continue;
     }
     bool last = false;
-    while (!last && links_.Backlog(channel) < kSnapshotBacklogMax) {
-      Bytes piece = snapshot->Next(kSnapshotPieceBytes);
+    while (!last && links_.Backlog(channel) < options_.snapshot_backlog_max) {
+      Bytes piece = snapshot->Next(options_.snapshot_piece_bytes);
       last = snapshot->done();
       // Carried out at once, so that the backlog counts it.
       StepPeer(zab::SnapshotChunk{channel, std::move(piece), last});

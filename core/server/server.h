@@ -30,6 +30,10 @@ struct Options {
   uint32_t init_limit = 10;  // ticks: to find, hear and be synchronized by a leader
   uint32_t sync_limit = 5;   // ticks: to be heard from in broadcast
   uint32_t snap_count = 100'000;  // transactions between two own snapshots
+  // Snapshots are written and sent in pieces of about this size (bytes), ...
+  size_t snapshot_piece_bytes = 256 << 10;
+  // ... to a learner, no more than this is ahead of what its connection has taken (bytes).
+  uint64_t snapshot_backlog_max = 4 << 20;
 
   zab::PeerOptions zab;                       // server, voters and times are filled in from above
   coordination::ServiceOptions coordination;  // likewise

@@ -299,7 +299,7 @@ void ClientHistory::OnOther(const ReplyHeader& header) { SeeZxid(header.zxid, "p
 void ClientHistory::OnSessionLost(SessionId session) {
   if (model_->StateOf(session) == ZnodeModel::SessionState::kOpen) {
     Fail("session-ends-once", absl::StrCat("client ", client_, " is told that session ",
-                                           session.ToString(), " is gone, and nobody closed it"));
+                                           session.ToString(), " is gone, and it is open"));
   }
   in_flight_.clear();
   watches_.clear();

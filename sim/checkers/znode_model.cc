@@ -67,8 +67,10 @@ void ZnodeModel::Apply(const CommittedEntry& entry) {
   const coordination::TransactionHeader& header = entry.transaction.header;
   const coordination::TransactionBody& body = entry.transaction.body;
   if (std::holds_alternative<ErrorTransaction>(body)) return;
-  if (std::holds_alternative<CreateSessionTransaction>(body)) {
-    if (!sessions_.try_emplace(header.session).second) Misfit(entry, "the session was there before");
+  if (const auto* create = std::get_if<CreateSessionTransaction>(&body)) {
+    const auto [session, is_new] = sessions_.try_emplace(header.session);
+    if (!is_new) Misfit(entry, "the session was there before");
+    session->second.timeout = Milliseconds(create->timeout_ms);
     return;
   }
   if (const auto* close = std::get_if<CloseSessionTransaction>(&body)) {
@@ -83,6 +85,17 @@ void ZnodeModel::Apply(const CommittedEntry& entry) {
          absl::StrCat("request ", header.xid, " of session ", header.session.ToString(), " is ",
                       entry.zxid.ToString(), " and was ",
                       Zxid::FromPacked(it->second).ToString()));
+  }
+  // xids of a session ascend, over all its connections: a request that a moved session left behind
+  // must not take effect after those that it has sent since.
+  if (auto session = sessions_.find(header.session); session != sessions_.end()) {
+    if (header.xid <= session->second.last_xid) {
+      Fail("writes-in-order",
+           absl::StrCat(entry.zxid.ToString(), ", request ", header.xid, " of session ",
+                        header.session.ToString(), ", takes effect after request ",
+                        session->second.last_xid));
+    }
+    session->second.last_xid = header.xid;
   }
   if (const auto* create = std::get_if<CreateTransaction>(&body)) return Create(entry, *create);
   if (const auto* remove = std::get_if<DeleteTransaction>(&body)) return Delete(entry, remove->path);
@@ -191,6 +204,11 @@ bool ZnodeModel::DataChanged(std::string_view path, Zxid after, Zxid until) cons
 
 bool ZnodeModel::ChildrenChanged(std::string_view path, Zxid after, Zxid until) const {
   return ChildrenAt(path, until).since > after;
+}
+
+Duration ZnodeModel::TimeoutOf(SessionId session) const {
+  auto it = sessions_.find(session);
+  return it == sessions_.end() ? Duration() : it->second.timeout;
 }
 
 ZnodeModel::SessionState ZnodeModel::StateOf(SessionId session) const {

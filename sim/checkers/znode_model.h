@@ -1,8 +1,8 @@
 // What the committed transactions make of the tree and the sessions: a second, small implementation,
 // with the whole past of every node, so that a read can be compared with the state at its zxid.
 //
-// Checks that each transaction fits the state before it, and that ephemeral nodes live as long as
-// their sessions.
+// Checks that each transaction fits the state before it, that a session's requests take effect once
+// and in their order, and that ephemeral nodes live as long as their sessions.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "core/base/ids.h"
+#include "core/base/time.h"
 #include "core/base/zxid.h"
 #include "sim/checkers/committed_log.h"
 
@@ -54,10 +55,8 @@ class ZnodeModel {
 
   enum class SessionState : uint8_t { kUnknown, kOpen, kClosed };
   SessionState StateOf(SessionId session) const;
-  // A leader has decided that the session expires. It may lose its office before that is committed,
-  // but clients may have been told already.
-  void OnExpiring(SessionId session) { expiring_.insert(session); }
-  bool Expiring(SessionId session) const { return expiring_.contains(session); }
+  // 0 for an unknown session.
+  Duration TimeoutOf(SessionId session) const;
 
   static uint64_t NameSum(std::string_view name);
 
@@ -69,6 +68,8 @@ class ZnodeModel {
   };
   struct SessionModel {
     bool open = true;
+    Duration timeout;
+    int32_t last_xid = 0;  // of the requests that took effect
     absl::btree_set<std::string> ephemerals;
   };
 
@@ -83,7 +84,6 @@ class ZnodeModel {
 
   absl::flat_hash_map<std::string, Node> nodes_;  // look-ups only
   absl::btree_map<SessionId, SessionModel> sessions_;
-  absl::btree_set<SessionId> expiring_;
   absl::flat_hash_map<uint64_t, uint64_t> requests_;  // of (session, xid), its zxid; look-ups only
 };
 

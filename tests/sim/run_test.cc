@@ -32,6 +32,14 @@ TEST(Run, ACalmClusterServesAndConverges) {
   EXPECT_GT(result.events, 100u);
 }
 
+TEST(Run, WithoutFaultsNoSessionIsLost) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const RunResult result = RunSeed(Seed(seed, "calm"));
+    const size_t lost = kEventProbes + static_cast<size_t>(Probe::kSessionLost);
+    EXPECT_EQ(result.probes.count(lost), 0u) << seed;
+  }
+}
+
 TEST(Run, FirstSeedsOfEveryScenarioAreClean) {
   for (const Scenario& scenario : AllScenarios()) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {
