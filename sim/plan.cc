@@ -112,7 +112,7 @@ void DrawFaults(RandomStream& random, const Scenario& scenario, Plan* plan) {
   // Detecting that the old leader is gone, an election that may fail a few times, a full init, and
   // the time that stuck connections and clients need to notice; far above what is needed.
   plan->heal_limit = tick * 400 + plan->network.gives_up_after * 2;
-  plan->heal_only_a_quorum = random.Chance(1, 4);
+  plan->heal_only_a_quorum = random.Chance(1, 4) && !scenario.faults.empty();
   for (uint32_t& weight : plan->fault_weights) {
     const bool exists = random.Chance(1, 3);
     const uint64_t drawn = random.Between(1, 10);
