@@ -290,9 +290,10 @@ void Client::Work(Instant now, ClientOutput* output) {
   }
   const bool burst = plan_.burst_percent > 0 && random_.Chance(plan_.burst_percent, 100);
   do {
-    if (history_.in_flight() >= plan_.outstanding_max || closing_) return;
+    if (history_.in_flight() >= plan_.outstanding_max || closing_) break;
     IssueRandom(now, output);
   } while (burst);
+  if (plan_.move_percent > 0 && random_.Chance(plan_.move_percent, 100)) Drop(now, output);
 }
 
 void Client::IssueRandom(Instant now, ClientOutput* output) {

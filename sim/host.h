@@ -24,7 +24,8 @@ struct HostClock {
   // The first instant of the world at which this clock shows `local` or later.
   Instant World(Instant local) const {
     Instant at{(local.ns - base.ns) / (1'000'000 + drift_ppm) * 1'000'000 +
-               (local.ns - base.ns) % (1'000'000 + drift_ppm) * 1'000'000 / (1'000'000 + drift_ppm)};
+               (local.ns - base.ns) % (1'000'000 + drift_ppm) * 1'000'000 /
+                   (1'000'000 + drift_ppm)};
     while (Local(at) < local) at.ns += 1;
     return at;
   }
@@ -52,7 +53,7 @@ struct Host {
 
   // For the checkers.
   bool recovered = false;
-  bool restored = false;  // whether `position` is known
+  bool restored = false;                          // whether `position` is known
   int64_t position = CommittedLog::kBeforeFirst;  // of the last applied transaction
   Zxid applied;
   Instant established_at;  // as a leader, by its own clock

@@ -46,7 +46,7 @@ void DrawLimits(RandomStream& random, Plan* plan) {
   zab.window_bytes = OneOf(random, {200u, 2'000u, 1u << 20});
   zab.counter_max = OneOf(random, {4u, 12u, 40u, 0xffff'ffffu, 0xffff'ffffu, 0xffff'ffffu});
 
-  options.storage.segment_bytes = OneOf(random, {1'024u, 4'096u, 16'384u, 1u << 20});
+  options.storage.segment_bytes = OneOf(random, {1'024u, 4'096u, 16'384u, 65'536u});
   options.storage.retained_bytes = OneOf(random, {0u, 500u, 4'000u, 1u << 20});
 
   coordination::ServiceOptions& service = options.coordination;
@@ -68,6 +68,7 @@ void DrawNetworkAndDisk(RandomStream& random, Plan* plan) {
   network.cut_percent = OneOf(random, {0u, 0u, 5u, 60u});
   network.gives_up_after = tick * random.Between(4, 40);
   network.dial_timeout = tick * random.Between(1, 5);
+  network.far_percent = OneOf(random, {0u, 0u, 30u});
   network.retransmit_max = OneOf(random, {tick / 50, tick, tick * 4});
 
   DiskPlan& disk = plan->disk;
@@ -88,6 +89,7 @@ void DrawWorkload(RandomStream& random, Plan* plan) {
   work.think = plan->options.tick * random.Between(1, 8) / 8;
   work.outstanding_max = OneOf(random, {1u, 2u, 8u, 20u});
   work.burst_percent = OneOf(random, {0u, 10u, 50u});
+  work.move_percent = OneOf(random, {0u, 0u, 3u, 25u});
   work.value_bytes_max = OneOf(random, {16u, 60u, 400u});
   const int32_t tick_ms = static_cast<int32_t>(plan->options.tick.Milliseconds());
   work.session_timeout_ms = tick_ms * static_cast<int32_t>(random.Between(4, 20));
@@ -108,7 +110,7 @@ void DrawFaults(RandomStream& random, const Scenario& scenario, Plan* plan) {
   plan->drift_ppm_max = OneOf(random, {0, 0, 200, 20'000});
   plan->restart = tick * random.Between(1, 10);
   plan->fault_every = tick * random.Between(2, 16);
-  plan->chaos = tick * random.Between(40, 140);
+  plan->chaos = tick * random.Between(30, 110);
   // Detecting that the old leader is gone, an election that may fail a few times, a full init, and
   // the time that stuck connections and clients need to notice; far above what is needed.
   plan->heal_limit = tick * 400 + plan->network.gives_up_after * 2;
@@ -147,7 +149,8 @@ const std::vector<FaultInfo>& AllFaults() {
   static const std::vector<FaultInfo> faults = {
       {FaultKind::kKill, "kill", "a process dies; what it gave to its system survives"},
       {FaultKind::kPowerLoss, "power-loss",
-       "a machine loses its power; unsynced sectors and directory entries may be lost, in any subset"},
+       "a machine loses its power; unsynced sectors and directory entries may be lost, in any "
+       "subset"},
       {FaultKind::kPowerLossAll, "power-loss-all", "all machines lose their power at one instant"},
       {FaultKind::kKillLeader, "kill-leader", "whoever leads is killed or loses its power"},
       {FaultKind::kCrashInStep, "crash-in-step",
@@ -184,17 +187,21 @@ const std::vector<Scenario>& AllScenarios() {
       {"swarm", "everything is drawn: which faults exist, their rates, the limits, the workload",
        EveryFault()},
       {"calm", "no faults at all", {}},
-      {"crashes", "servers die and come back, at any point",
+      {"crashes",
+       "servers die and come back, at any point",
        {FaultKind::kKill, FaultKind::kPowerLoss, FaultKind::kPowerLossAll, FaultKind::kKillLeader,
         FaultKind::kCrashInStep, FaultKind::kCrashOnEvent}},
-      {"network", "partitions, resets and stuck connections; no server dies",
+      {"network",
+       "partitions, resets and stuck connections; no server dies",
        {FaultKind::kIsolate, FaultKind::kIsolateOneWay, FaultKind::kSplit, FaultKind::kBridge,
         FaultKind::kCutLink, FaultKind::kIsolateOnEvent, FaultKind::kResetConnection,
         FaultKind::kResetStorm, FaultKind::kStickConnection, FaultKind::kSlowLink}},
-      {"disks", "power losses, slow, failing and full disks",
+      {"disks",
+       "power losses, slow, failing and full disks",
        {FaultKind::kPowerLoss, FaultKind::kPowerLossAll, FaultKind::kCrashInStep,
         FaultKind::kSlowDisk, FaultKind::kDiskError, FaultKind::kDiskFull}},
-      {"clients", "clients vanish and move, clocks jump, processes pause",
+      {"clients",
+       "clients vanish and move, clocks jump, processes pause",
        {FaultKind::kClientVanishes, FaultKind::kClientMoves, FaultKind::kClockJump,
         FaultKind::kPause, FaultKind::kResetConnection}},
   };
@@ -235,7 +242,8 @@ Plan DrawPlan(uint64_t seed, const Scenario& scenario,
 std::string Describe(const Plan& plan) {
   std::string text = absl::StrFormat(
       "%d servers, tick %dms, snap_count %d, window %d/%dB, in flight %d, counter_max %d, segment "
-      "%dB, retained %dB; latency %s+%s, sync %s, turn %s, drift %d ppm; %d clients, %d keys, think "
+      "%dB, retained %dB; latency %s+%s, sync %s, turn %s, drift %d ppm; %d clients, %d keys, "
+      "think "
       "%s, outstanding %d; chaos %s, fault every %s:",
       plan.servers, plan.options.tick.Milliseconds(), plan.options.snap_count,
       plan.options.zab.window_transactions, plan.options.zab.window_bytes,

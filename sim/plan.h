@@ -54,7 +54,8 @@ struct NetworkPlan {
   uint32_t cut_percent = 0;     // deliveries that are cut at a random byte
   Duration gives_up_after;      // a sender whose bytes are held back
   Duration dial_timeout;
-  Duration retransmit_max;  // after a direction is released
+  Duration retransmit_max;   // after a direction is released
+  uint32_t far_percent = 0;  // pairs of nodes that are far from each other, all the time
 };
 
 struct DiskPlan {
@@ -94,6 +95,7 @@ struct WorkloadPlan {
   Duration think;                // mean between two requests of a client
   uint32_t outstanding_max = 1;  // requests that a client has in flight
   uint32_t burst_percent = 0;    // turns in which it fills up to outstanding_max at once
+  uint32_t move_percent = 0;  // turns after which it goes to another server, not awaiting replies
   uint32_t value_bytes_max = 16;
   int32_t session_timeout_ms = 0;
   std::array<uint32_t, static_cast<size_t>(ClientOp::kCount)> weights{};

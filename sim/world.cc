@@ -19,11 +19,16 @@ constexpr int64_t kUnixMsAtStart = 1'600'000'000'000;
 
 const char* KindName(Delivery::Kind kind) {
   switch (kind) {
-    case Delivery::Kind::kAccepted: return "accepted";
-    case Delivery::Kind::kConnected: return "connected";
-    case Delivery::Kind::kBytes: return "bytes";
-    case Delivery::Kind::kClosed: return "closed";
-    case Delivery::Kind::kWritten: return "written";
+    case Delivery::Kind::kAccepted:
+      return "accepted";
+    case Delivery::Kind::kConnected:
+      return "connected";
+    case Delivery::Kind::kBytes:
+      return "bytes";
+    case Delivery::Kind::kClosed:
+      return "closed";
+    case Delivery::Kind::kWritten:
+      return "written";
   }
   LS_UNREACHABLE();
 }
@@ -34,7 +39,8 @@ World::World(const Plan& plan, Trace* trace, Probes* probes)
     : plan_(plan),
       trace_(trace),
       probes_(probes),
-      network_(plan.network, plan.seed, plan.servers, plan.servers + plan.workload.clients, &queue_),
+      network_(plan.network, plan.seed, plan.servers, plan.servers + plan.workload.clients,
+               &queue_),
       host_random_(StreamFor(plan.seed, Purpose::kHost)),
       histories_(plan.servers, &committed_),
       faults_(std::make_unique<Faults>(plan_, this)) {
@@ -42,9 +48,15 @@ World::World(const Plan& plan, Trace* trace, Probes* probes)
     hosts_.emplace_back(plan_.disk, plan_.seed, s, &queue_);
     network_.SetNodeState(now_, s, Network::NodeState::kRefusing);
   }
+  const uint32_t nodes = plan_.servers + plan_.workload.clients;
+  for (uint32_t a = 0; a < nodes && plan_.network.far_percent > 0; ++a) {
+    for (uint32_t b = 0; b < a; ++b) {
+      if (!host_random_.Chance(plan_.network.far_percent, 100)) continue;
+      network_.SetExtraLatency(a, b, plan_.options.tick * host_random_.Between(1, 10) / 100);
+    }
+  }
   for (uint32_t c = 0; c < plan_.workload.clients; ++c) {
-    clients_.push_back(
-        std::make_unique<Client>(plan_, c, &committed_, &model_, probes_, trace_));
+    clients_.push_back(std::make_unique<Client>(plan_, c, &committed_, &model_, probes_, trace_));
   }
 }
 
@@ -80,8 +92,8 @@ void World::Run() {
 void World::MixTask(const Due& due) {
   trace_->Mix(static_cast<uint64_t>(due.at.ns));
   trace_->Mix(due.sequence);
-  trace_->Mix((uint64_t{static_cast<uint8_t>(due.task.kind)} << 56) | (uint64_t{due.task.who} << 24) |
-              due.task.what);
+  trace_->Mix((uint64_t{static_cast<uint8_t>(due.task.kind)} << 56) |
+              (uint64_t{due.task.who} << 24) | due.task.what);
   trace_->Mix(due.task.which);
 }
 
@@ -136,18 +148,22 @@ void World::Handle(const Due& due) {
       clients_[task.who]->OnWake(now_, &client_output_);
       return CarryOutClient(task.who);
     case TaskKind::kFault:
-    case TaskKind::kUndo: return faults_->OnTask(now_, task);
+    case TaskKind::kUndo:
+      return faults_->OnTask(now_, task);
     case TaskKind::kClock:
       if (hosts_[task.who].incarnation != task.which || !up(task.who)) return;
       queue_.Push(now_ + plan_.options.tick * 10, task);
       return Enqueue(task.who, server::WallClock{UnixMs(task.who)});
-    case TaskKind::kPhase: return task.which == kHeal ? Heal() : CheckHealed();
-    case TaskKind::kCount: break;
+    case TaskKind::kPhase:
+      return task.which == kHeal ? Heal() : CheckHealed();
+    case TaskKind::kCount:
+      break;
   }
   LS_UNREACHABLE();
 }
 
-// ---- Servers -------------------------------------------------------------------------------------
+// ---- Servers
+// -------------------------------------------------------------------------------------
 
 int64_t World::UnixMs(uint32_t server) const {
   return kUnixMsAtStart + now_.ns / 1'000'000 + hosts_[server].wall_offset_ms;
@@ -158,10 +174,9 @@ void World::Start(uint32_t server) {
   if (host.off_for_good) return;
   ++host.incarnation;
   host.clock.base = Duration{host_random_.Between(1'000'000'000, 1'000'000'000'000)};
-  host.clock.drift_ppm =
-      plan_.drift_ppm_max == 0
-          ? 0
-          : host_random_.Between(-plan_.drift_ppm_max, plan_.drift_ppm_max);
+  host.clock.drift_ppm = plan_.drift_ppm_max == 0
+                             ? 0
+                             : host_random_.Between(-plan_.drift_ppm_max, plan_.drift_ppm_max);
   server::Options options = plan_.options;
   options.server = {server + 1};
   host.machine = std::make_unique<server::Server>(options, plan_.seed, host.incarnation);
@@ -357,7 +372,8 @@ std::optional<uint32_t> World::Leader() const {
   return best;
 }
 
-// ---- What is seen of a step ----------------------------------------------------------------------
+// ---- What is seen of a step
+// ----------------------------------------------------------------------
 
 void World::Observe(uint32_t server, const server::Output& output) {
   Host& host = hosts_[server];
@@ -432,8 +448,7 @@ void World::ObserveApplied(uint32_t server, const server::Output& output) {
 void World::ObserveCommitted(uint32_t server, int64_t index) {
   const CommittedEntry& entry = committed_.at(index);
   histories_.OnCommitted(server + 1, entry);
-  const auto* close =
-      std::get_if<coordination::CloseSessionTransaction>(&entry.transaction.body);
+  const auto* close = std::get_if<coordination::CloseSessionTransaction>(&entry.transaction.body);
   if (close != nullptr && !close->paths_to_delete.empty()) {
     probes_->Hit(Probe::kEphemeralExpired);
   }
@@ -446,7 +461,8 @@ void World::ObserveCommitted(uint32_t server, int64_t index) {
   }
 }
 
-// ---- Connections and clients ---------------------------------------------------------------------
+// ---- Connections and clients
+// ---------------------------------------------------------------------
 
 void World::Deliver(std::vector<Delivery>* deliveries) {
   for (Delivery& delivery : *deliveries) {
@@ -456,13 +472,13 @@ void World::Deliver(std::vector<Delivery>* deliveries) {
     if (trace_->on()) {
       const bool to_server = delivery.node < plan_.servers;
       const bool from_server = delivery.from < plan_.servers;
-      trace_->Line(to_server ? ServerName(delivery.node)
-                             : absl::StrCat("c", delivery.node - plan_.servers),
-                   KindName(delivery.kind),
-                   absl::StrCat(server::ToString(delivery.link), " ",
-                                delivery.connection.ToString(), " with ", from_server ? "s" : "c",
-                                from_server ? delivery.from + 1 : delivery.from - plan_.servers,
-                                " ", delivery.data.size() + delivery.written, "B"));
+      trace_->Line(
+          to_server ? ServerName(delivery.node) : absl::StrCat("c", delivery.node - plan_.servers),
+          KindName(delivery.kind),
+          absl::StrCat(server::ToString(delivery.link), " ", delivery.connection.ToString(),
+                       " with ", from_server ? "s" : "c",
+                       from_server ? delivery.from + 1 : delivery.from - plan_.servers, " ",
+                       delivery.data.size() + delivery.written, "B"));
     }
     if (delivery.node < plan_.servers) {
       DeliverToServer(std::move(delivery));
@@ -483,7 +499,8 @@ void World::DeliverToServer(Delivery delivery) {
       return Enqueue(node, server::Connected{delivery.connection});
     case Delivery::Kind::kBytes:
       return Enqueue(node, server::ReceivedBytes{delivery.connection, std::move(delivery.data)});
-    case Delivery::Kind::kClosed: return Enqueue(node, server::Closed{delivery.connection});
+    case Delivery::Kind::kClosed:
+      return Enqueue(node, server::Closed{delivery.connection});
     case Delivery::Kind::kWritten:
       return Enqueue(node, server::Written{delivery.connection, delivery.written});
   }
@@ -494,7 +511,8 @@ void World::DeliverToClient(Delivery delivery) {
   Client& client = *clients_[number];
   switch (delivery.kind) {
     case Delivery::Kind::kAccepted:
-    case Delivery::Kind::kWritten: LS_UNREACHABLE();
+    case Delivery::Kind::kWritten:
+      LS_UNREACHABLE();
     case Delivery::Kind::kConnected:
       client.OnConnected(now_, delivery.connection, &client_output_);
       break;
@@ -533,7 +551,8 @@ void World::MoveClient(uint32_t client) {
   CarryOutClient(client);
 }
 
-// ---- The end -------------------------------------------------------------------------------------
+// ---- The end
+// -------------------------------------------------------------------------------------
 
 void World::Heal() {
   if (trace_->on()) trace_->Line("world", "heals", "");
@@ -577,7 +596,9 @@ std::string World::NotHealed(std::string* detail) const {
         peer->last_zxid() != committed_.last()) {
       *detail = absl::StrCat("server ", s + 1, " is at ", hosts_[s].applied.ToString(), " of ",
                              committed_.last().ToString(),
-                             peer == nullptr ? ", down" : peer->established() ? "" : ", not serving");
+                             peer == nullptr       ? ", down"
+                             : peer->established() ? ""
+                                                   : ", not serving");
       return "liveness-converge";
     }
   }

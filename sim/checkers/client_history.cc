@@ -41,18 +41,18 @@ void ClientHistory::OnInvoke(Invocation invocation) {
   in_flight_.push_back(std::move(invocation));
 }
 
-// Every frame with a zxid: it never goes back, is committed, and no event that the session waits for
-// may be outstanding for it.
+// Every frame with a zxid: it never goes back, is committed, and no event that the session waits
+// for may be outstanding for it.
 void ClientHistory::SeeZxid(Zxid zxid, const char* what) {
   if (zxid < last_zxid_) {
-    Fail("session-never-goes-back", absl::StrCat("client ", client_, " gets a ", what, " at ",
-                                                 zxid.ToString(), " after ",
-                                                 last_zxid_.ToString()));
+    Fail("session-never-goes-back",
+         absl::StrCat("client ", client_, " gets a ", what, " at ", zxid.ToString(), " after ",
+                      last_zxid_.ToString()));
   }
   if (zxid > committed_->last()) {
-    Fail("reads-a-committed-state", absl::StrCat("client ", client_, " gets a ", what, " at ",
-                                                 zxid.ToString(), "; the last committed is ",
-                                                 committed_->last().ToString()));
+    Fail("reads-a-committed-state",
+         absl::StrCat("client ", client_, " gets a ", what, " at ", zxid.ToString(),
+                      "; the last committed is ", committed_->last().ToString()));
   }
   if (zxid == last_zxid_) return;
   for (const Watch& watch : watches_) {
@@ -60,10 +60,9 @@ void ClientHistory::SeeZxid(Zxid zxid, const char* what) {
                              ? model_->DataChanged(watch.path, watch.since, zxid)
                              : model_->ChildrenChanged(watch.path, watch.since, zxid);
     if (changed) {
-      Fail("event-before-reply",
-           absl::StrCat("client ", client_, " gets a ", what, " at ", zxid.ToString(),
-                        " and no event for its watch on ", watch.path, ", set at ",
-                        watch.since.ToString()));
+      Fail("event-before-reply", absl::StrCat("client ", client_, " gets a ", what, " at ",
+                                              zxid.ToString(), " and no event for its watch on ",
+                                              watch.path, ", set at ", watch.since.ToString()));
     }
   }
   last_zxid_ = zxid;
@@ -112,25 +111,23 @@ void ClientHistory::CheckWrite(SessionId session, const Invocation& invocation,
                       " of session ", entry.transaction.header.session.ToString()));
   }
   if (*index < invocation.committed_before) {
-    Fail("writes-linearizable", absl::StrCat(Name(invocation), " is acknowledged at ",
-                                             header.zxid.ToString(),
-                                             ", which was committed before it was sent"));
+    Fail("writes-linearizable",
+         absl::StrCat(Name(invocation), " is acknowledged at ", header.zxid.ToString(),
+                      ", which was committed before it was sent"));
   }
-  const bool fits = invocation.op == OpCode::kDelete
-                        ? std::holds_alternative<coordination::DeleteTransaction>(
-                              entry.transaction.body)
-                    : invocation.op == OpCode::kSetData
-                        ? std::holds_alternative<coordination::SetDataTransaction>(
-                              entry.transaction.body)
-                        : std::holds_alternative<CreateTransaction>(entry.transaction.body);
+  const bool fits =
+      invocation.op == OpCode::kDelete
+          ? std::holds_alternative<coordination::DeleteTransaction>(entry.transaction.body)
+      : invocation.op == OpCode::kSetData
+          ? std::holds_alternative<coordination::SetDataTransaction>(entry.transaction.body)
+          : std::holds_alternative<CreateTransaction>(entry.transaction.body);
   if (!fits) {
     Fail("writes-linearizable",
          absl::StrCat(Name(invocation), " became something else at ", header.zxid.ToString()));
   }
-  if (const auto* set =
-          std::get_if<coordination::SetDataTransaction>(&entry.transaction.body)) {
-    const bool version_fits = invocation.version == coordination::kAnyVersion ||
-                              set->version == invocation.version + 1;
+  if (const auto* set = std::get_if<coordination::SetDataTransaction>(&entry.transaction.body)) {
+    const bool version_fits =
+        invocation.version == coordination::kAnyVersion || set->version == invocation.version + 1;
     if (!version_fits || set->path != invocation.path ||
         Checksum(set->data.view()) != invocation.data_checksum) {
       Fail("writes-linearizable", absl::StrCat(Name(invocation), ", version ", invocation.version,
@@ -144,12 +141,10 @@ void ClientHistory::CheckWrite(SessionId session, const Invocation& invocation,
       std::string number = absl::StrCat(create->parent_cversion - 1);
       expected += std::string(10 - std::min<size_t>(10, number.size()), '0') + number;
     }
-    const std::string_view path =
-        std::holds_alternative<coordination::PathResponse>(body)
-            ? std::get<coordination::PathResponse>(body).path
-            : std::get<coordination::Create2Response>(body).path;
-    if (path != expected || create->path != expected ||
-        create->ephemeral != invocation.ephemeral ||
+    const std::string_view path = std::holds_alternative<coordination::PathResponse>(body)
+                                      ? std::get<coordination::PathResponse>(body).path
+                                      : std::get<coordination::Create2Response>(body).path;
+    if (path != expected || create->path != expected || create->ephemeral != invocation.ephemeral ||
         Checksum(create->data.view()) != invocation.data_checksum) {
       Fail("writes-linearizable", absl::StrCat(Name(invocation), " became ", create->path,
                                                " and was answered with ", std::string(path)));
@@ -172,13 +167,16 @@ void ClientHistory::CheckRefusedWrite(SessionId session, const Invocation& invoc
       is_true = state.exists && state.version != invocation.version &&
                 invocation.version != coordination::kAnyVersion;
       break;
-    case ErrorCode::kNodeExists: is_true = state.exists && !invocation.sequential; break;
+    case ErrorCode::kNodeExists:
+      is_true = state.exists && !invocation.sequential;
+      break;
     case ErrorCode::kNotEmpty:
       is_true = state.exists && model_->ChildrenAt(invocation.path, header.zxid).count > 0;
       break;
     case ErrorCode::kNoChildrenForEphemerals:
     case ErrorCode::kSessionExpired:
-    case ErrorCode::kSessionMoved: return;
+    case ErrorCode::kSessionMoved:
+      return;
     default:
       Fail("error-fits-state", absl::StrCat(Name(invocation), " is refused with error ",
                                             static_cast<int32_t>(header.error)));
@@ -186,10 +184,10 @@ void ClientHistory::CheckRefusedWrite(SessionId session, const Invocation& invoc
   (void)session;
   if (!is_true) {
     Fail("error-fits-state",
-         absl::StrCat(Name(invocation), ", version ", invocation.version, ", is refused with error ",
-                      static_cast<int32_t>(header.error), " at ", header.zxid.ToString(), ", where ",
-                      state.exists ? absl::StrCat("it has version ", state.version)
-                                   : "it does not exist"));
+         absl::StrCat(
+             Name(invocation), ", version ", invocation.version, ", is refused with error ",
+             static_cast<int32_t>(header.error), " at ", header.zxid.ToString(), ", where ",
+             state.exists ? absl::StrCat("it has version ", state.version) : "it does not exist"));
   }
 }
 
@@ -288,9 +286,10 @@ void ClientHistory::OnEvent(const ReplyHeader& header, const coordination::Watch
     return true;
   });
   if (!expected) {
-    Fail("event-is-true", absl::StrCat("client ", client_, " gets an event of type ",
-                                       static_cast<int32_t>(event.type), " for ", std::string(event.path),
-                                       ", and has no watch there that a change could fire"));
+    Fail("event-is-true",
+         absl::StrCat("client ", client_, " gets an event of type ",
+                      static_cast<int32_t>(event.type), " for ", std::string(event.path),
+                      ", and has no watch there that a change could fire"));
   }
 }
 

@@ -14,13 +14,15 @@ const std::vector<InvariantInfo>& AllInvariants() {
        "what is applied anywhere is in the durable history of a quorum at that moment"},
       {"zxid-names-one-transaction", "a zxid is never used for two different transactions"},
       {"no-gap-in-history",
-       "in a history, a transaction follows the one before it in its epoch, or is the first of one"},
+       "in a history, a transaction follows the one before it in its epoch, or is the first of "
+       "one"},
       {"committed-never-truncated", "no server removes a committed transaction from its history"},
       {"durable-never-lost", "a server finds after a crash all that it said was durable"},
       {"recovered-was-proposed", "what a server finds after a crash was once proposed"},
       {"one-leader-per-epoch", "an epoch is established by one leader, once"},
       {"leader-completeness",
-       "a leader that becomes established has all that is committed; so has every later leader when "
+       "a leader that becomes established has all that is committed; so has every later leader "
+       "when "
        "something of an earlier epoch turns out to be committed"},
       {"process-consistency",
        "when a follower acknowledges NEWLEADER, its history is a prefix of its leader's"},
@@ -34,11 +36,13 @@ const std::vector<InvariantInfo>& AllInvariants() {
        "closing a session deletes exactly its ephemeral nodes, and none is created afterwards"},
       {"write-happens-once", "a client's request becomes at most one transaction"},
       {"writes-in-order",
-       "a session's requests take effect in the order in which it sent them, over all its connections"},
+       "a session's requests take effect in the order in which it sent them, over all its "
+       "connections"},
       {"expiry-takes-its-time",
        "a leader expires a session only when it has led for longer than the session's timeout"},
       {"writes-linearizable",
-       "an acknowledged write took effect between its request and its reply, at the zxid of the reply"},
+       "an acknowledged write took effect between its request and its reply, at the zxid of the "
+       "reply"},
       {"replies-in-order", "a session's replies come in the order of its requests"},
       {"session-never-goes-back", "the zxids that a session sees never decrease"},
       {"reads-a-committed-state",
@@ -47,7 +51,8 @@ const std::vector<InvariantInfo>& AllInvariants() {
       {"event-before-reply",
        "a watch event comes before any reply of the session that could show the change"},
       {"event-is-true", "a watch event tells a change that happened after the watch was set, once"},
-      {"session-ends-once", "a client is told that its session is gone only after that is committed"},
+      {"session-ends-once",
+       "a client is told that its session is gone only after that is committed"},
       {"client-bytes", "what a server sends to a client can be decoded"},
       {"liveness-leader", "after faults stop, a leader is established within the bound"},
       {"liveness-write", "after faults stop, every client gets a write through within the bound"},

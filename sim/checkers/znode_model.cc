@@ -27,9 +27,9 @@ std::string_view ParentOf(std::string_view path) {
 std::string_view NameOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 [[noreturn]] void Misfit(const CommittedEntry& entry, std::string_view what) {
-  Fail("transaction-fits-state", absl::StrCat(entry.zxid.ToString(), " of session ",
-                                              entry.transaction.header.session.ToString(), ": ",
-                                              std::string(what)));
+  Fail("transaction-fits-state",
+       absl::StrCat(entry.zxid.ToString(), " of session ",
+                    entry.transaction.header.session.ToString(), ": ", std::string(what)));
 }
 
 }  // namespace
@@ -83,8 +83,7 @@ void ZnodeModel::Apply(const CommittedEntry& entry) {
   if (!is_new) {
     Fail("write-happens-once",
          absl::StrCat("request ", header.xid, " of session ", header.session.ToString(), " is ",
-                      entry.zxid.ToString(), " and was ",
-                      Zxid::FromPacked(it->second).ToString()));
+                      entry.zxid.ToString(), " and was ", Zxid::FromPacked(it->second).ToString()));
   }
   // xids of a session ascend, over all its connections: a request that a moved session left behind
   // must not take effect after those that it has sent since.
@@ -98,7 +97,8 @@ void ZnodeModel::Apply(const CommittedEntry& entry) {
     session->second.last_xid = header.xid;
   }
   if (const auto* create = std::get_if<CreateTransaction>(&body)) return Create(entry, *create);
-  if (const auto* remove = std::get_if<DeleteTransaction>(&body)) return Delete(entry, remove->path);
+  if (const auto* remove = std::get_if<DeleteTransaction>(&body))
+    return Delete(entry, remove->path);
   if (const auto* set = std::get_if<SetDataTransaction>(&body)) return SetData(entry, *set);
   Misfit(entry, "unknown kind");
 }
@@ -139,7 +139,8 @@ void ZnodeModel::Create(const CommittedEntry& entry, const CreateTransaction& cr
 void ZnodeModel::Delete(const CommittedEntry& entry, std::string_view path) {
   Node* node = Existing(path);
   if (node == nullptr) Misfit(entry, absl::StrCat(std::string(path), " does not exist"));
-  if (node->children.back().count != 0) Misfit(entry, absl::StrCat(std::string(path), " has children"));
+  if (node->children.back().count != 0)
+    Misfit(entry, absl::StrCat(std::string(path), " has children"));
   if (const SessionId owner = node->states.back().owner) {
     sessions_[owner].ephemerals.erase(std::string(path));
   }
@@ -161,7 +162,8 @@ void ZnodeModel::SetData(const CommittedEntry& entry, const SetDataTransaction& 
   if (node == nullptr) Misfit(entry, absl::StrCat(set.path, " does not exist"));
   NodeState state = node->states.back();
   if (set.version != state.version + 1) {
-    Misfit(entry, absl::StrCat(set.path, " goes from version ", state.version, " to ", set.version));
+    Misfit(entry,
+           absl::StrCat(set.path, " goes from version ", state.version, " to ", set.version));
   }
   state.since = entry.zxid;
   state.version = set.version;

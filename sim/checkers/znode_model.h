@@ -1,5 +1,6 @@
-// What the committed transactions make of the tree and the sessions: a second, small implementation,
-// with the whole past of every node, so that a read can be compared with the state at its zxid.
+// What the committed transactions make of the tree and the sessions: a second, small
+// implementation, with the whole past of every node, so that a read can be compared with the state
+// at its zxid.
 //
 // Checks that each transaction fits the state before it, that a session's requests take effect once
 // and in their order, and that ephemeral nodes live as long as their sessions.
