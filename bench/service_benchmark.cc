@@ -23,7 +23,7 @@ class Leader {
     service.SetRole(now, Role::kLeading, kServer, {1}, &out);
     for (int i = 0; i < kConnections; ++i) {
       connections.push_back({ConnectionId::kAccepted | static_cast<uint64_t>(i + 1)});
-      service.OnClientAccepted(now, connections.back(), "10.0.0.1", &out);
+      service.OnClientAccepted(now, connections.back(), "10.0.0.1", 0, &out);
       Send(i, EncodeConnectRequest({.timeout_ms = 10'000, .password = std::string(kNoPassword)}));
       Deliver();
     }

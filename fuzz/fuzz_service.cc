@@ -117,7 +117,7 @@ class World {
   void Accept(Input& in) {
     ConnectionId id{ConnectionId::kAccepted | next_connection_++};
     remotes_[id];
-    service_.OnClientAccepted(now_, id, in.Byte() % 2 == 0 ? "a" : "b", &out_);
+    service_.OnClientAccepted(now_, id, in.Byte() % 2 == 0 ? "a" : "b", 0, &out_);
     Collect();
   }
 

@@ -87,7 +87,8 @@ absl::Status Host::Open() {
 
 void Host::StartServer() {
   server::Options options = ServerOptions(config_);
-  options.version = kVersion;
+  // Clients and monitoring judge by the number that comes first what a server can do.
+  options.version = std::string(kZooKeeperVersion) + "-lockstep-" + kVersion;
   // The incarnation tells completions and connections of this start from those of any other; 64
   // random bits do not repeat.
   server_ = std::make_unique<server::Server>(options, RandomNumber(), RandomNumber());

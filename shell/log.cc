@@ -31,11 +31,12 @@ EventStyle StyleOf(EventKind kind) {
     case EventKind::kLooking:
       return {LogLevel::kInfo, "detail"};
     case EventKind::kFollowing:
-      return {LogLevel::kInfo, "detail"};
+      return {LogLevel::kInfo, "round"};
     case EventKind::kLeading:
-      return {LogLevel::kInfo, "detail"};
+      return {LogLevel::kInfo, "round"};
+    // Told, since it is all that a server without a quorum has to say.
     case EventKind::kElectionRound:
-      return {LogLevel::kDebug, "round"};
+      return {LogLevel::kInfo, "round"};
     case EventKind::kEpochProposed:
       return {LogLevel::kInfo, "detail"};
     case EventKind::kEpochAccepted:

@@ -219,7 +219,7 @@ void Sockets::OnAccept(Listener* listener, Error error, Tcp::socket socket) {
     slot =
         std::make_unique<Connection>(listener->kind, Connection::State::kOpen, std::move(socket));
     WaitToRead(id, slot.get());
-    receive_(server::Accepted{id, listener->kind, Describe(remote.address())});
+    receive_(server::Accepted{id, listener->kind, Describe(remote.address()), remote.port()});
   }
   Accept(listener);
 }
@@ -238,7 +238,9 @@ void Sockets::Dial(ConnectionId id, LinkKind kind, const Endpoint& endpoint) {
   dialing.timer.async_wait([this, id](const Error& aborted) {
     Connection* connection = Find(id);
     if (aborted || connection == nullptr) return;
-    if (connection->state == Connection::State::kConnecting) Drop(id);
+    if (connection->state != Connection::State::kConnecting) return;
+    NoteUnreachable(connection->dialing->endpoint, "no answer");
+    Drop(id);
   });
 
   Error error;
@@ -267,13 +269,25 @@ void Sockets::OnResolved(ConnectionId id, Error error, std::vector<Tcp::endpoint
   Connection* connection = Find(id);
   if (connection == nullptr || connection->dialing == nullptr) return;
   if (error || endpoints.empty()) {
-    log_.Write(LogLevel::kDebug, "resolve-failed",
-               {{"host", connection->dialing->endpoint.host}, {"reason", error.message()}});
+    NoteUnreachable(connection->dialing->endpoint,
+                    error ? "cannot resolve: " + error.message() : "has no address");
     return Drop(id);
   }
   resolved_[connection->dialing->endpoint.host] = endpoints;
   connection->dialing->candidates = std::move(endpoints);
   ConnectToNext(id);
+}
+
+// Dials are repeated for as long as a server is down. What lasts is told, and then once a minute: a
+// wrong address in a configuration can be found, and a restart fills no log.
+void Sockets::NoteUnreachable(const Endpoint& endpoint, const std::string& reason) {
+  const auto now = std::chrono::steady_clock::now();
+  auto unreachable =
+      unreachable_.try_emplace(endpoint.ToString(), now + std::chrono::seconds(5)).first;
+  const bool tell = now >= unreachable->second;
+  if (tell) unreachable->second = now + std::chrono::minutes(1);
+  log_.Write(tell ? LogLevel::kWarning : LogLevel::kDebug, "peer-unreachable",
+             {{"to", endpoint.ToString()}, {"reason", reason}});
 }
 
 void Sockets::ConnectToNext(ConnectionId id) {
@@ -293,9 +307,12 @@ void Sockets::OnConnected(ConnectionId id, Error error) {
   Connection* connection = Find(id);
   if (connection == nullptr || connection->state != Connection::State::kConnecting) return;
   if (error) {
-    log_.Write(LogLevel::kDebug, "dial-failed",
-               {{"to", connection->dialing->endpoint.ToString()}, {"reason", error.message()}});
+    NoteUnreachable(connection->dialing->endpoint, error.message());
     return ConnectToNext(id);
+  }
+  if (unreachable_.erase(connection->dialing->endpoint.ToString()) > 0) {
+    log_.Write(LogLevel::kDebug, "peer-reachable",
+               {{"to", connection->dialing->endpoint.ToString()}});
   }
   connection->dialing.reset();
   connection->state = Connection::State::kOpen;

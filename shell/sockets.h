@@ -73,6 +73,7 @@ class Sockets {
 
   void OnResolved(ConnectionId id, Error error, std::vector<Tcp::endpoint> endpoints);
   void ConnectToNext(ConnectionId id);
+  void NoteUnreachable(const Endpoint& endpoint, const std::string& reason);
   void OnConnected(ConnectionId id, Error error);
 
   void WaitToRead(ConnectionId id, Connection* connection);
@@ -99,6 +100,8 @@ class Sockets {
   std::vector<ConnectionId> dirty_;
   // Where names resolved to when they last led to a connection.
   absl::flat_hash_map<std::string, std::vector<Tcp::endpoint>> resolved_;
+  // Endpoints that could not be reached when last dialed, and when to say so next.
+  absl::flat_hash_map<std::string, std::chrono::steady_clock::time_point> unreachable_;
   // Closed by one side, and not yet by both (or gone since). Ordered by deadline.
   struct Lingering {
     std::chrono::steady_clock::time_point until;

@@ -62,6 +62,7 @@ struct Connection {
 
   const ConnectionId id;
   const std::string address;
+  uint16_t port = 0;
   const Ticket ticket;
   State state = State::kNew;
   Instant accepted_at;

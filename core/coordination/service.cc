@@ -195,7 +195,8 @@ std::vector<std::string> Service::Impl::DescribeConnections(Instant now) const {
   for (const auto& [id, connection] : connections_) {
     const bool established = connection->state == Connection::State::kEstablished ||
                              connection->state == Connection::State::kClosing;
-    std::string line = " /" + connection->address + "[" + (established ? "1" : "0") +
+    std::string line = " /" + connection->address + ":" + std::to_string(connection->port) + "[" +
+                       (established ? "1" : "0") +
                        "](queued=" + std::to_string(connection->requests.size()) +
                        ",recved=" + std::to_string(connection->packets_received) +
                        ",sent=" + std::to_string(connection->packets_sent);
@@ -224,8 +225,8 @@ void Service::SetRole(Instant now, Role role, ServerId leader, Epoch epoch, Serv
   impl_->SetRole(now, role, leader, epoch, output);
 }
 void Service::OnClientAccepted(Instant now, ConnectionId connection, const std::string& address,
-                               ServiceOutput* output) {
-  impl_->OnClientAccepted(now, connection, address, output);
+                               uint16_t port, ServiceOutput* output) {
+  impl_->OnClientAccepted(now, connection, address, port, output);
 }
 void Service::OnClientBytes(Instant now, ConnectionId connection, Bytes bytes,
                             ServiceOutput* output) {

@@ -94,8 +94,9 @@ class Service {
 
   // ---- Clients. The first bytes of a connection are a ConnectRequest; four-letter words are seen
   // ---- and answered before (server/four_letter.h).
+  // `address` counts for connections_per_address_max; `port` is only shown.
   void OnClientAccepted(Instant now, ConnectionId connection, const std::string& address,
-                        ServiceOutput* output);
+                        uint16_t port, ServiceOutput* output);
   void OnClientBytes(Instant now, ConnectionId connection, Bytes bytes, ServiceOutput* output);
   void OnClientClosed(Instant now, ConnectionId connection, ServiceOutput* output);
   // The host has passed on `bytes` more of what was sent on `connection` to the network. Reading is

@@ -48,7 +48,7 @@ Ticket Service::Impl::DrawTicket() {
 }
 
 void Service::Impl::OnClientAccepted(Instant now, ConnectionId id, const std::string& address,
-                                     ServiceOutput* output) {
+                                     uint16_t port, ServiceOutput* output) {
   const char* refusal = nullptr;
   auto at_address = by_address_.find(address);
   if (role_ == Role::kStopped) {
@@ -68,6 +68,7 @@ void Service::Impl::OnClientAccepted(Instant now, ConnectionId id, const std::st
   auto connection =
       std::make_unique<Connection>(id, address, DrawTicket(), options_.frame_bytes_max);
   connection->accepted_at = now;
+  connection->port = port;
   by_ticket_[connection->ticket] = connection.get();
   ++by_address_[address];
   unconnected_.emplace_back(now + kConnectTimeout, id);

@@ -42,7 +42,7 @@ class Service::Impl {
   }
   void SetRole(Instant now, Role role, ServerId leader, Epoch epoch, ServiceOutput* output);
 
-  void OnClientAccepted(Instant now, ConnectionId id, const std::string& address,
+  void OnClientAccepted(Instant now, ConnectionId id, const std::string& address, uint16_t port,
                         ServiceOutput* output);
   void OnClientBytes(Instant now, ConnectionId id, Bytes bytes, ServiceOutput* output);
   void OnClientClosed(Instant now, ConnectionId id, ServiceOutput* output);

@@ -37,7 +37,7 @@ std::string Server(const FourLetterContext& c, bool with_clients) {
   std::string text = "Zookeeper version: " + std::string(c.version) + "\n";
   if (with_clients) {
     text += "Clients:\n";
-    for (const std::string& line : c.service->DescribeConnections(c.now)) text += " " + line + "\n";
+    for (const std::string& line : c.service->DescribeConnections(c.now)) text += line + "\n";
     text += "\n";
   }
   text += "Latency min/avg/max: " + std::to_string(stats.latency_min.Milliseconds()) + "/" +
@@ -126,7 +126,7 @@ std::string AnswerFourLetterWord(std::string_view word, const FourLetterContext&
   if (word == "cons") {
     if (!Serving(c)) return std::string(kNotServing);
     std::string text;
-    for (const std::string& line : c.service->DescribeConnections(c.now)) text += " " + line + "\n";
+    for (const std::string& line : c.service->DescribeConnections(c.now)) text += line + "\n";
     return text + "\n";
   }
   return std::string(word) + " is not offered by this server.\n";

@@ -36,11 +36,12 @@ struct Wake {};
 struct WallClock {
   int64_t unix_ms = 0;
 };
-// A connection was accepted on the port for `kind`. `address` is the remote one without the port.
+// A connection was accepted on the port for `kind`. `address` is the remote one without its port.
 struct Accepted {
   ConnectionId connection;  // chosen by the host, with ConnectionId::kAccepted set
   LinkKind kind = LinkKind::kClient;
   std::string address;
+  uint16_t port = 0;  // the remote one; for people
 };
 // A Dial has succeeded. (A failed one is Closed.)
 struct Connected {

@@ -125,7 +125,7 @@ class Server::Impl {
   // A tree being built: of the newest own snapshot during recovery, later of one from the leader.
   std::optional<coordination::TreeLoader> loader_;
   std::optional<coordination::Tree> received_tree_;  // complete, until its installation is durable
-  std::deque<Bytes> proposals_;  // leader: what Zab has no room for yet
+  std::deque<Bytes> proposals_;                      // leader: what Zab has no room for yet
   // Snapshots on their way to learners, by channel.
   std::map<ConnectionId, std::unique_ptr<coordination::TreeSnapshot>> learner_snapshots_;
   std::unique_ptr<coordination::TreeSnapshot> own_snapshot_;
@@ -134,6 +134,7 @@ class Server::Impl {
   // Accepted client connections of which fewer than four bytes are known, and those bytes.
   struct Undecided {
     std::string address;
+    uint16_t port = 0;
     std::string bytes;
   };
   std::map<ConnectionId, Undecided> undecided_;
@@ -163,7 +164,8 @@ void Server::Impl::Fatal(std::string sentence) {
   if (!output_->fatal) output_->fatal = std::move(sentence);
 }
 
-// ---- Inputs --------------------------------------------------------------------------------------
+// ---- Inputs
+// --------------------------------------------------------------------------------------
 
 void Server::Impl::On(const Start& input) {
   started_at_ = now_;
@@ -196,7 +198,7 @@ void Server::Impl::On(const Accepted& input) {
     output_->closes.push_back(undecided_.begin()->first);
     undecided_.erase(undecided_.begin());
   }
-  undecided_[input.connection].address = input.address;
+  undecided_[input.connection] = {.address = input.address, .port = input.port};
 }
 
 void Server::Impl::On(const Connected& input) {
@@ -234,7 +236,8 @@ void Server::Impl::StepPeerInputs() {
   peer_inputs_.clear();
 }
 
-// ---- Four-letter words ---------------------------------------------------------------------------
+// ---- Four-letter words
+// ---------------------------------------------------------------------------
 
 void Server::Impl::OnUndecidedBytes(ConnectionId connection, Bytes bytes) {
   auto found = undecided_.find(connection);
@@ -243,10 +246,11 @@ void Server::Impl::OnUndecidedBytes(ConnectionId connection, Bytes bytes) {
   if (seen.size() < 4) return;
   std::string all = std::move(seen);
   std::string address = std::move(found->second.address);
+  uint16_t port = found->second.port;
   undecided_.erase(found);
   std::string_view word = std::string_view(all).substr(0, 4);
   if (IsFourLetterWord(word)) return AnswerWord(connection, word);
-  service_.OnClientAccepted(now_, connection, address, &service_out_);
+  service_.OnClientAccepted(now_, connection, address, port, &service_out_);
   service_.OnClientBytes(now_, connection, Bytes::Copy(all), &service_out_);
 }
 
@@ -267,7 +271,8 @@ void Server::Impl::AnswerWord(ConnectionId connection, std::string_view word) {
   if (word == "srst" && IsAllowed(word, options_.four_letter_words)) service_.ResetStats();
 }
 
-// ---- Routing -------------------------------------------------------------------------------------
+// ---- Routing
+// -------------------------------------------------------------------------------------
 
 void Server::Impl::Route() {
   for (;;) {
@@ -403,8 +408,9 @@ bool Server::Impl::RouteProposals() {
     Bytes body = std::move(proposals_.front());
     proposals_.pop_front();
     proposal_bytes_last_ = body.size();
-    proposal_bytes_min_ = proposal_bytes_min_ == 0 ? body.size()
-                                                   : std::min<uint64_t>(proposal_bytes_min_, body.size());
+    proposal_bytes_min_ = proposal_bytes_min_ == 0
+                              ? body.size()
+                              : std::min<uint64_t>(proposal_bytes_min_, body.size());
     proposal_bytes_max_ = std::max<uint64_t>(proposal_bytes_max_, body.size());
     StepPeer(zab::Propose{std::move(body)});
     any = true;
@@ -413,7 +419,8 @@ bool Server::Impl::RouteProposals() {
   return any;
 }
 
-// ---- From Zab ------------------------------------------------------------------------------------
+// ---- From Zab
+// ------------------------------------------------------------------------------------
 
 void Server::Impl::On(const zab::Deliver& delivery) {
   const zab::Transaction& transaction = delivery.transaction;
@@ -438,9 +445,9 @@ void Server::Impl::On(const zab::ServiceChanged& delivery) {
   if (delivery.service == zab::Service::kFollowing) role = coordination::Role::kFollowing;
   if (delivery.service == zab::Service::kLeading) role = coordination::Role::kLeading;
   if (role == coordination::Role::kStopped) {
-    // Never proposed, so nobody was told anything about them; their clients' connections close. What
-    // the service has said in this very step belongs to the reign that ends, too: kept, it would be
-    // proposed in the next one, where nothing knows of it.
+    // Never proposed, so nobody was told anything about them; their clients' connections close.
+    // What the service has said in this very step belongs to the reign that ends, too: kept, it
+    // would be proposed in the next one, where nothing knows of it.
     proposals_.clear();
     service_out_.proposals.clear();
     service_out_.requests.clear();
@@ -495,7 +502,8 @@ void Server::Impl::On(const zab::ReceivedSnapshotChunk& delivery) {
   store_.ReceiveSnapshot(delivery.zxid, delivery.first, delivery.last, delivery.data, &store_out_);
 }
 
-// ---- Recovery and snapshots ----------------------------------------------------------------------
+// ---- Recovery and snapshots
+// ----------------------------------------------------------------------
 
 void Server::Impl::OnRecovered(storage::Recovered recovered) {
   if (recovered.snapshot != Zxid{}) {

@@ -135,7 +135,7 @@ void Ensemble::HoldRequests(bool hold) { hold_requests_ = hold; }
 
 ConnectionId Ensemble::Accept(ServerId server, const std::string& address) {
   ConnectionId connection{ConnectionId::kAccepted | next_connection_++};
-  service(server).OnClientAccepted(now_, connection, address, &output_);
+  service(server).OnClientAccepted(now_, connection, address, 4711, &output_);
   Collect(server);
   return connection;
 }

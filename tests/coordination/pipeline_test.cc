@@ -271,7 +271,7 @@ TEST_F(PipelineTest, TwoServersDrawingOneSessionIdBothSucceed) {
   ServiceOutput output;
   reborn.SetRole(ensemble.now(), Role::kFollowing, kLeader, ensemble.epoch(), &output);
   const ConnectionId connection{ConnectionId::kAccepted | 99};
-  reborn.OnClientAccepted(ensemble.now(), connection, "10.0.0.9", &output);
+  reborn.OnClientAccepted(ensemble.now(), connection, "10.0.0.9", 0, &output);
   reborn.OnClientBytes(
       ensemble.now(), connection,
       EncodeConnectRequest({.timeout_ms = 5000, .password = std::string(kNoPassword)}), &output);

@@ -330,7 +330,7 @@ TEST_F(ServiceTest, CountsPacketsAndLatency) {
 
 TEST_F(ServiceTest, DescribesItsConnections) {
   EXPECT_THAT(ensemble.leader().DescribeConnections(ensemble.now()),
-              ElementsAre(" /10.0.0.1[1](queued=0,recved=1,sent=1,sid=" +
+              ElementsAre(" /10.0.0.1:4711[1](queued=0,recved=1,sent=1,sid=" +
                           client.session().ToString() + ",to=10000,age=0)"));
 }
 

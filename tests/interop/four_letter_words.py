@@ -44,7 +44,7 @@ def stat_lists_connections(context):
     ensemble = context.ensemble(1)
     context.client(ensemble.hosts)
     text = four_letter(ensemble.servers[0].client_port, "stat")
-    check("Clients:" in text and re.search(r"/127\.0\.0\.1(:\d+)?\[\d+\]\(", text), f"a line for the client:\n{text}")
+    check("Clients:" in text and re.search(r"\n /127\.0\.0\.1:\d+\[\d+\]\(", text), f"a line for the client:\n{text}")
 
 
 @case
