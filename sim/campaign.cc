@@ -335,11 +335,16 @@ class Campaign {
         static_cast<unsigned long long>(ms / 1000), static_cast<unsigned long long>(ms % 1000),
         static_cast<unsigned long long>(totals_.seeds * 1000 / ms),
         static_cast<unsigned long long>(totals_.events * 1000 / ms));
-    if (never > 0) std::printf("%zu probes were never hit\n", never);
+    const bool cut_short = totals_.failures.size() >= options_.failures_max;
+    if (cut_short) {
+      std::printf("stopped at the bound of --failures %u\n", options_.failures_max);
+    } else if (never > 0) {  // a campaign that was cut short has not had its chance
+      std::printf("%zu %s never hit\n", never, never == 1 ? "probe was" : "probes were");
+    }
     std::map<std::string, size_t> by_invariant;
     for (const FailedSeed& failed : totals_.failures) ++by_invariant[failed.failure.invariant];
     for (const auto& [invariant, count] : by_invariant) {
-      std::printf("%s failed in %zu seeds\n", invariant.c_str(), count);
+      std::printf("%s failed in %zu %s\n", invariant.c_str(), count, count == 1 ? "seed" : "seeds");
     }
     if (totals_.failures.empty()) {
       std::printf("nothing wrong\n");

@@ -79,7 +79,7 @@ std::optional<std::string> FindDivergence(RunOptions options) {
 }
 
 std::string ReplayCommand(const RunOptions& options) {
-  std::string command = absl::StrCat("lockstep-sim run --seed ", options.seed);
+  std::string command = absl::StrCat("./dev sim run --seed ", options.seed);
   if (std::string_view(options.scenario->name) != "swarm") {
     absl::StrAppend(&command, " --scenario ", options.scenario->name);
   }

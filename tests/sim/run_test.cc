@@ -81,7 +81,7 @@ TEST(Run, TheReplayCommandNamesAllThatMatters) {
   RunOptions options = Seed(17, "crashes");
   options.break_rules = {"ack_after_durable", "refuse_gaps"};
   EXPECT_EQ(ReplayCommand(options),
-            "lockstep-sim run --seed 17 --scenario crashes --break ack_after_durable,refuse_gaps");
+            "./dev sim run --seed 17 --scenario crashes --break ack_after_durable,refuse_gaps");
 }
 
 // The seeds at which each historic fault of the first list must be found at the latest.
