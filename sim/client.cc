@@ -136,7 +136,6 @@ void Client::ForgetSession() {
   if (session_) abandoned_.push_back(session_);
   session_ = {};
   closing_ = false;
-  own_paths_.clear();
   history_.OnDisconnected();
   history_.OnNewSession();
   // xids of a session never repeat, and those of the next may.
@@ -333,6 +332,11 @@ coordination::Data Client::UniqueValue(Invocation* invocation) {
 }
 
 void Client::Issue(Instant now, ClientOp op, ClientOutput* output) {
+  // The tree does not grow without end.
+  if (op == ClientOp::kCreateSequential && own_paths_.size() >= kOwnPathsMax &&
+      final_write_ == FinalWrite::kNotWanted) {
+    op = ClientOp::kDeleteOwn;
+  }
   Invocation i;
   const uint32_t key = RandomKey();
   i.path = absl::StrCat("/k", key);

@@ -69,6 +69,7 @@ class Client {
 
  private:
   static constexpr int32_t kUnknownOpCode = 9999;
+  static constexpr size_t kOwnPathsMax = 20;
 
   enum class State : uint8_t { kIdle, kDialing, kConnecting, kConnected };
   enum class FinalWrite : uint8_t { kNotWanted, kWanted, kSent, kDone };

@@ -33,8 +33,9 @@ void DrawLimits(RandomStream& random, Plan* plan) {
   options.sync_limit = static_cast<uint32_t>(random.Between(3, 6));
   options.snap_count = OneOf(random, {5u, 10u, 25u, 60u, 100'000u});
 
-  options.snapshot_piece_bytes = OneOf(random, {100u, 1'000u, 1u << 20});
-  options.snapshot_backlog_max = OneOf(random, {1u, 1'000u, 1u << 20});
+  options.snapshot_piece_bytes = OneOf(random, {500u, 4'000u, 1u << 20});
+  options.snapshot_backlog_max =
+      options.snapshot_piece_bytes * OneOf(random, {size_t{4}, size_t{100}});
 
   zab::PeerOptions& zab = options.zab;
   zab.finalize_wait = OneOf(random, {Milliseconds(5), Milliseconds(20), Milliseconds(40)});

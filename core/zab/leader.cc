@@ -391,14 +391,20 @@ void Leader::OnWake(Instant now, Output* output) {
   }
 }
 
+// What comes after a snapshot stays in memory while the snapshot is on its way. What was there when
+// it began does not count: a history that nobody has committed yet cannot be forgotten anyhow.
+bool Leader::HoldsTooMuch(const Learner& learner) const {
+  const auto& window = own_.history.window();
+  size_t first = own_.history.IndexAfter(learner.decided_at);
+  uint64_t bytes = 0;
+  for (size_t i = first; i < window.size(); i++) bytes += window[i].body.size();
+  return window.size() - first > kSnapshotWindows * own_.options.window_transactions ||
+         bytes > kSnapshotWindows * own_.options.window_bytes;
+}
+
 void Leader::CheckProgress(Instant now, Output* output) {
   std::vector<ConnectionId> silent;
   std::vector<ConnectionId> slow;
-  // What comes after a snapshot stays in memory while the snapshot is on its way.
-  const PeerOptions& options = own_.options;
-  bool window_too_long =
-      own_.history.window().size() > kSnapshotWindows * options.window_transactions ||
-      own_.history.bytes() > kSnapshotWindows * options.window_bytes;
   for (auto& [channel, learner] : learners_) {
     Duration limit = learner.phase == LearnerPhase::kUpToDate ? own_.options.sync_timeout
                                                               : own_.options.init_timeout;
@@ -408,7 +414,7 @@ void Leader::CheckProgress(Instant now, Output* output) {
     }
     if (now - learner.last_heard > limit || now - learner.marked_at > limit) {
       silent.push_back(channel);
-    } else if (learner.phase == LearnerPhase::kSnapshot && window_too_long) {
+    } else if (learner.phase == LearnerPhase::kSnapshot && HoldsTooMuch(learner)) {
       slow.push_back(channel);
     }
   }

@@ -118,6 +118,7 @@ class Leader {
   void MaybeCommit(Output* output);
   void MaybeEndEpoch(Output* output);
   void CheckProgress(Instant now, Output* output);
+  bool HoldsTooMuch(const Learner& learner) const;
 
   OwnState& own_;
   Phase phase_ = Phase::kDiscovery;
