@@ -13,8 +13,10 @@
 namespace lockstep::server {
 namespace {
 
-// Client connections that have not yet sent the four bytes that tell what they want.
+// Client connections that have not yet sent the four bytes that tell what they want: how many, and
+// for how long.
 constexpr size_t kUndecidedMax = 1'000;
+constexpr Duration kUndecidedTimeout = Seconds(10);
 
 // Streams of randomness, by purpose.
 constexpr uint64_t kServiceStream = 1;
@@ -135,6 +137,7 @@ class Server::Impl {
   struct Undecided {
     std::string address;
     uint16_t port = 0;
+    Instant until;
     std::string bytes;
   };
   std::map<ConnectionId, Undecided> undecided_;
@@ -175,6 +178,14 @@ void Server::Impl::On(const Start& input) {
 }
 
 void Server::Impl::On(const Wake&) {
+  // Ascending ids are in the order of acceptance, and so of deadlines.
+  while (!undecided_.empty() && undecided_.begin()->second.until <= now_) {
+    output_->events.push_back({.kind = EventKind::kConnectionClosed,
+                               .detail = undecided_.begin()->first.value,
+                               .reason = "nothing said in time"});
+    output_->closes.push_back(undecided_.begin()->first);
+    undecided_.erase(undecided_.begin());
+  }
   if (!peer_) return;
   links_.OnWake(now_, output_, &peer_inputs_);
   StepPeerInputs();
@@ -198,7 +209,20 @@ void Server::Impl::On(const Accepted& input) {
     output_->closes.push_back(undecided_.begin()->first);
     undecided_.erase(undecided_.begin());
   }
-  undecided_[input.connection] = {.address = input.address, .port = input.port};
+  uint64_t from_there = 0;
+  for (const auto& [other, undecided] : undecided_) {
+    from_there += undecided.address == input.address ? 1 : 0;
+  }
+  const uint32_t limit = options_.coordination.connections_per_address_max;
+  if (limit != 0 && from_there >= limit) {
+    output_->events.push_back({.kind = EventKind::kConnectionRefused,
+                               .detail = input.connection.value,
+                               .reason = "too many connections from one address say nothing"});
+    output_->closes.push_back(input.connection);
+    return;
+  }
+  undecided_[input.connection] = {
+      .address = input.address, .port = input.port, .until = now_ + kUndecidedTimeout};
 }
 
 void Server::Impl::On(const Connected& input) {
@@ -570,8 +594,9 @@ bool Server::Impl::SendSnapshots() {
 }
 
 Instant Server::Impl::next_deadline() const {
-  if (!peer_) return Instant::Never();
-  return std::min({peer_->next_deadline(), service_.next_deadline(), links_.next_deadline()});
+  Instant next = undecided_.empty() ? Instant::Never() : undecided_.begin()->second.until;
+  if (!peer_) return next;
+  return std::min({next, peer_->next_deadline(), service_.next_deadline(), links_.next_deadline()});
 }
 
 Server::Server(const Options& options, uint64_t seed, uint64_t incarnation)

@@ -181,6 +181,7 @@ void Journal::Prepare(StoreOutput* output) {
   const std::string file = FileOf(sequence() + 1);
   FileOp create{.kind = OpKind::kCreate, .directory = Directory::kLog, .file = file};
   create.size = options_.segment_bytes;
+  next_allocated_ = static_cast<uint32_t>(options_.segment_bytes);
   operations_->Issue(Owner::kJournal, kPreparing, std::move(create), output);
   operations_->Issue(Owner::kJournal, kPreparing,
                      {.kind = OpKind::kSync, .directory = Directory::kLog, .file = file}, output);
@@ -196,7 +197,8 @@ void Journal::Roll(StoreOutput* output) {
                      .sequence = sequence() + 1,
                      .salt = Mix64(operations_->incarnation()) ^ Mix64(sequence() + 1),
                      .previous_end = end_,
-                     .checkpoint = written_};
+                     .checkpoint = written_,
+                     .allocated = next_allocated_};
   file_ = FileOf(rolling_header_.sequence);
   Write(0, {EncodeSegmentHeader(rolling_header_)}, output);
 }

@@ -118,8 +118,9 @@ class Journal {
   std::optional<SnapshotRef> batch_snapshot_;  // the last that a record of it names
   bool batch_has_own_ = false;
 
-  Next next_ = Next::kNone;  // the segment after the newest
-  int creating_ = 0;         // operations that prepare it
+  Next next_ = Next::kNone;      // the segment after the newest
+  uint32_t next_allocated_ = 0;  // its length; 0: an earlier incarnation has made it
+  int creating_ = 0;             // operations that prepare it
 
   std::optional<Zxid> own_;  // an own snapshot whose record is not written yet
   bool own_is_void_ = false;

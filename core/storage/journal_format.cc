@@ -113,7 +113,7 @@ Bytes EncodeSegmentHeader(const SegmentHeader& header) {
     to = StoreLe(to, header.checkpoint.snapshot.zxid.Packed());
     to = StoreLe(to, header.checkpoint.last.Packed());
     to = StoreLe(to, uint64_t{static_cast<uint8_t>(header.checkpoint.snapshot.kind)});
-    to = StoreLe(to, uint32_t{0});
+    to = StoreLe(to, header.allocated);
     LS_CHECK(to == start + kSegmentCrcAt);
     StoreLe(to, Crc32c(0, {start, kSegmentCrcAt}));
   });
@@ -146,7 +146,8 @@ absl::StatusOr<SegmentHeader> DecodeSegmentHeader(std::string_view bytes) {
                                       .current_epoch = {LoadLe<uint32_t>(at + 44)},
                                       .snapshot = {static_cast<SnapshotRef::Kind>(kind),
                                                    Zxid::FromPacked(LoadLe<uint64_t>(at + 48))},
-                                      .last = Zxid::FromPacked(LoadLe<uint64_t>(at + 56))}};
+                                      .last = Zxid::FromPacked(LoadLe<uint64_t>(at + 56))},
+                       .allocated = LoadLe<uint32_t>(at + 72)};
 }
 
 uint64_t EncodedBytes(const Record& record) {

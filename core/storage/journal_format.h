@@ -47,6 +47,9 @@ struct SegmentHeader {
   // at its end are lost without a trace.
   uint64_t previous_end = 0;
   Checkpoint checkpoint;  // the state before the segment's first record
+  // The length that the file had, durably, before this header was written. 0: not known. A shorter
+  // file was cut by something else than a crash.
+  uint32_t allocated = 0;
 
   bool operator==(const SegmentHeader&) const = default;
   // What the checksums of this segment start from.

@@ -1,6 +1,7 @@
 #include "core/storage/recovery.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "core/base/check.h"
@@ -154,14 +155,20 @@ void Recovery::Repair(StoreOutput* output) {
     const std::string file = FileName(FileKind::kJournal, newest_->sequence);
     if (torn_) {
       // What was cut must never be read again: once new batches follow, pieces of it that check
-      // would look like acknowledged records behind a damage. Cutting and growing leaves zeros.
-      Issue({.kind = OpKind::kTruncate, .directory = Directory::kLog, .file = file, .size = end_},
-            output);
-      Issue({.kind = OpKind::kTruncate,
-             .directory = Directory::kLog,
-             .file = file,
-             .size = std::max(end_, options_.segment_bytes)},
-            output);
+      // would look like acknowledged records behind a damage. Overwritten rather than cut off: a
+      // file that is shorter than it was made is one that somebody else has cut.
+      const Bytes zeros = Bytes::Build(std::min(kReadBytes, garbage_end_ - end_), [&](char* to) {
+        std::memset(to, 0, std::min(kReadBytes, garbage_end_ - end_));
+      });
+      for (uint64_t at = end_; at < garbage_end_; at += zeros.size()) {
+        const uint64_t size = std::min<uint64_t>(zeros.size(), garbage_end_ - at);
+        Issue({.kind = OpKind::kWrite,
+               .directory = Directory::kLog,
+               .file = file,
+               .offset = at,
+               .data = {zeros.Slice(0, size)}},
+              output);
+      }
     }
     // After a crash of the process alone, what was read may be in the page cache only, and what is
     // told as recovered is relied upon.
@@ -418,11 +425,18 @@ bool Recovery::ReadRest(StoreOutput* output) {
     return true;
   }
   if (!IsZero(bytes->substr(done))) garbage_end_ = at_ + bytes->size();
-  return EndRest(output);
+  return EndRest(at_ + bytes->size(), output);
 }
 
-bool Recovery::EndRest(StoreOutput* output) {
+bool Recovery::EndRest(uint64_t file_end, StoreOutput* output) {
   if (!probing_) {
+    if (file_end < newest_->allocated) {
+      return Damaged(file_end,
+                     "the file ends there, but it had " + std::to_string(newest_->allocated) +
+                         " bytes before anything was written to it: it was cut, by a copy that was "
+                         "not whole or by a repair",
+                     output);
+    }
     torn_ = garbage_end_ > 0;
     if (torn_) {
       output->events.push_back({.kind = EventKind::kTornTail, .detail = garbage_end_ - end_});

@@ -53,7 +53,8 @@ class Recovery {
   bool EndBatch(StoreOutput* output);
   // There is no intact batch where one could begin: the end, a torn tail, or damage.
   bool NoBatchHere();
-  bool EndRest(StoreOutput* output);
+  // The file has `file_end` bytes.
+  bool EndRest(uint64_t file_end, StoreOutput* output);
   void OnJournalRead(StoreOutput* output);
   void Repair(StoreOutput* output);
   void Finish(StoreOutput* output);

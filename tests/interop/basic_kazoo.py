@@ -181,9 +181,9 @@ def a_thousand_pipelined_requests(context):
     gets = [zk.get_async("/pipe/n-%010d" % i) for i in range(1000)]
 
     for i in range(1000):
-        check_equal(creates[i].get(30), "/pipe/n-%010d" % i, "create")
-        check_equal(sets[i].get(30).version, i + 1, "set")
-        check_equal(gets[i].get(30)[0], b"%d" % i, "get")
+        check_equal(creates[i].get(timeout=30), "/pipe/n-%010d" % i, "create")
+        check_equal(sets[i].get(timeout=30).version, i + 1, "set")
+        check_equal(gets[i].get(timeout=30)[0], b"%d" % i, "get")
 
 
 @case

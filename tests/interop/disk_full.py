@@ -28,7 +28,7 @@ def a_full_disk_stops_the_server_and_loses_nothing(context):
         acknowledged = []
         try:
             for i in range(2000):
-                zk.create_async(f"/n{i}", os.urandom(200_000)).get(10)
+                zk.create_async(f"/n{i}", os.urandom(200_000)).get(timeout=10)
                 acknowledged.append(i)
         except (KazooException, zk.handler.timeout_exception):
             pass

@@ -72,7 +72,7 @@ class LogWriter(Writer):
     def collect(self):
         for number, result in self.flying:
             try:
-                result.get(60)
+                result.get(timeout=60)
                 self.acknowledged.append(number)
             except UNKNOWN:
                 self.unknown.append(number)
@@ -82,7 +82,7 @@ class LogWriter(Writer):
         self.check_session()
         for reader in readers:
             names = sorted(reader.get_children(self.path))
-            self.check_log([int(result.get(30)[0]) for result in
+            self.check_log([int(result.get(timeout=30)[0]) for result in
                             [reader.get_async(f"{self.path}/{name}") for name in names]])
 
     def check_session(self):

@@ -6,7 +6,7 @@ from ensemble import wait_until
 
 def write(zk, first, last):
     for result in [zk.create_async(f"/n{i}", b"%d" % i) for i in range(first, last)]:
-        result.get(30)
+        result.get(timeout=30)
 
 
 def check_all(zk, count):

@@ -266,13 +266,43 @@ TEST(Server, TooManyConnectionsThatSayNothingCostTheOldestOne) {
   ConnectionId first = host.NewConnection();
   host.Step(server::Accepted{first, LinkKind::kClient, "10.0.0.9"});
   for (int i = 0; i < 999; i++) {
-    host.Step(server::Accepted{host.NewConnection(), LinkKind::kClient, "10.0.0.9"});
+    std::string address = "10.0.1." + std::to_string(i % 250);
+    host.Step(server::Accepted{host.NewConnection(), LinkKind::kClient, address});
   }
   EXPECT_FALSE(host.closed(first));
 
   host.Step(server::Accepted{host.NewConnection(), LinkKind::kClient, "10.0.0.9"});
 
   EXPECT_TRUE(host.closed(first));
+}
+
+TEST(Server, OneAddressCannotTakeThePlacesOfThoseThatSayNothing) {
+  Host host;
+  host.Run(Seconds(1));
+  ConnectionId first = host.NewConnection();
+  host.Step(server::Accepted{first, LinkKind::kClient, "10.0.0.9"});
+  for (int i = 0; i < 59; i++) {
+    host.Step(server::Accepted{host.NewConnection(), LinkKind::kClient, "10.0.0.9"});
+  }
+  ConnectionId one_more = host.NewConnection();
+
+  host.Step(server::Accepted{one_more, LinkKind::kClient, "10.0.0.9"});
+
+  EXPECT_TRUE(host.closed(one_more));
+  EXPECT_FALSE(host.closed(first));
+}
+
+TEST(Server, AConnectionThatSaysNothingIsClosedAfterTenSeconds) {
+  Host host;
+  host.Run(Seconds(1));
+  ConnectionId silent = host.NewConnection();
+  host.Step(server::Accepted{silent, LinkKind::kClient, "10.0.0.9"});
+
+  host.Run(Milliseconds(9'999));
+  EXPECT_FALSE(host.closed(silent));
+  host.Run(Milliseconds(1));
+
+  EXPECT_TRUE(host.closed(silent));
 }
 
 TEST(Server, AFailedSyncStopsTheServerBeforeTheClientHearsOfSuccess) {

@@ -112,6 +112,30 @@ TEST_F(RecoveryTest, ABatchThatIsGoneBeforeALaterOneIsReported) {
   EXPECT_THAT(FatalAfterRestart(), HasSubstr("is damaged at offset"));
 }
 
+// What a copy to a full disk leaves: no crash does, for the file has its length before its header.
+TEST_F(RecoveryTest, AFileThatIsShorterThanItWasMadeIsReported) {
+  Begin(4096, 5);
+  std::string content = *harness_.disk().Get(Directory::kLog, kFirst);
+  for (uint64_t size : {BatchAt(6), BatchAt(3), BatchAt(3) + 5, uint64_t{kSegmentHeaderBytes}}) {
+    content.resize(size);
+    harness_.disk().Put(Directory::kLog, kFirst, content);
+
+    EXPECT_THAT(FatalAfterRestart(), HasSubstr("it had 4096 bytes before anything was written"));
+  }
+}
+
+// Cutting a torn tail must not leave such a file, whenever the next crash comes.
+TEST_F(RecoveryTest, ACutTailLeavesTheFileItsLength) {
+  Begin(4096, 5);
+  Flip(Directory::kLog, kFirst, BatchAt(5) + 30);
+  harness_.RestartAndRecover();
+
+  harness_.RestartAndRecover();
+
+  ASSERT_TRUE(harness_.recovered().has_value()) << harness_.fatal();
+  EXPECT_EQ(harness_.recovered()->transactions.size(), 4u);
+}
+
 TEST_F(RecoveryTest, DamageInASegmentThatIsNotTheLastIsReported) {
   Begin(300, 12);
   Flip(Directory::kLog, kFirst, BatchAt(2) + 30);
