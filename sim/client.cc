@@ -188,6 +188,7 @@ void Client::OnFrame(Instant now, const Bytes& frame, ClientOutput* output) {
       history_.OnEvent(*header, *event);
       return;
     }
+    case coordination::kXidSetWatches:
     case coordination::kXidPing:
       history_.OnOther(*header);
       return;
@@ -222,6 +223,7 @@ void Client::OnConnectResponse(Instant now, const Bytes& frame, ClientOutput* ou
                                       " and gets ", response->session.ToString()));
   }
   if (session_ && session_server_ != server_) probes_->Hit(Probe::kSessionKept);
+  const bool reconnected = static_cast<bool>(session_);
   session_ = response->session;
   session_server_ = server_;
   password_ = response->password;
@@ -232,9 +234,28 @@ void Client::OnConnectResponse(Instant now, const Bytes& frame, ClientOutput* ou
                  absl::StrCat("to ", server_ + 1, ", session ", session_.ToString(), ", timeout ",
                               response->timeout_ms, "ms"));
   }
+  if (reconnected) RestoreWatches(now, output);
   next_work_ =
       now + (final_write_ == FinalWrite::kNotWanted ? Around(random_, plan_.think) : Duration{0});
   Wake(next_work_, output);
+}
+
+void Client::RestoreWatches(Instant now, ClientOutput* output) {
+  using Watch = ClientHistory::Watch;
+  const bool restore = random_.Chance(2, 3);
+  const std::vector<Watch>& watches = history_.OnReconnected(restore);
+  if (watches.empty()) return;
+  probes_->Hit(Probe::kWatchesRestored);
+  coordination::SetWatchesRequest request;
+  request.relative_zxid = history_.last_zxid();
+  for (const Watch& watch : watches) {
+    (watch.kind == Watch::Kind::kChildren ? request.child
+     : watch.missing                      ? request.exist
+                                          : request.data)
+        .push_back(watch.path);
+  }
+  Send(now, coordination::EncodeRequest(coordination::kXidSetWatches, OpCode::kSetWatches, request),
+       output);
 }
 
 void Client::OnReply(const coordination::ReplyHeader& header, const Bytes& frame) {

@@ -82,6 +82,7 @@ class Client {
   void OnFrame(Instant now, const Bytes& frame, ClientOutput* output);
   void OnConnectResponse(Instant now, const Bytes& frame, ClientOutput* output);
   void OnReply(const coordination::ReplyHeader& header, const Bytes& frame);
+  void RestoreWatches(Instant now, ClientOutput* output);
   void ForgetSession();
   void Work(Instant now, ClientOutput* output);
   void Request(Instant now, coordination::OpCode op, const coordination::RequestBody& body,

@@ -56,6 +56,8 @@ ProbeInfo Own(Probe probe) {
       return {"watch-set", "a client sets a watch"};
     case Probe::kWatchEvent:
       return {"watch-event", "a client gets an event"};
+    case Probe::kWatchesRestored:
+      return {"watches-restored", "a client takes its watches to another connection"};
     case Probe::kSessionKept:
       return {"session-kept", "a client takes its session to another server"};
     case Probe::kSessionLost:

@@ -38,6 +38,7 @@ enum class Probe : uint8_t {
   kReadBehind,  // of a state that is older than the newest
   kWatchSet,
   kWatchEvent,
+  kWatchesRestored,
   kSessionKept,  // reconnected with the same session, to another server
   kSessionLost,
   kEphemeralExpired,

@@ -78,6 +78,9 @@ void Recovery::OnDone(const Operation& operation, const FileDone& done, StoreOut
       if (!output->fatal.has_value() && snapshot_->done()) Repair(output);
       return;
     case Step::kRepairing:
+      if (--under_way_ == 0) RemoveLeftovers(output);
+      return;
+    case Step::kRemoving:
       if (--under_way_ == 0) Finish(output);
       return;
     case Step::kDone:
@@ -180,6 +183,14 @@ void Recovery::Repair(StoreOutput* output) {
   if (newest_.has_value() || next_prepared_ || !unusable_.empty()) {
     Issue({.kind = OpKind::kSyncDirectory, .directory = Directory::kLog}, output);
   }
+  if (under_way_ == 0) RemoveLeftovers(output);
+}
+
+// Only when the journal, as it was read, is durable: the record that names the newest snapshot may
+// have been in the page cache alone. Removed at the same time as that is synced, the snapshot
+// before would be gone although, after a loss of power, it is the one that counts.
+void Recovery::RemoveLeftovers(StoreOutput* output) {
+  step_ = Step::kRemoving;
   bool removed = false;
   for (const ParsedName& file : data_files_) {
     const std::string name = FileName(file.kind, file.number);

@@ -38,7 +38,7 @@ class Recovery {
  private:
   static constexpr uint64_t kReadBytes = 1 << 20;
 
-  enum class Step : uint8_t { kListing, kJournal, kSnapshot, kRepairing, kDone };
+  enum class Step : uint8_t { kListing, kJournal, kSnapshot, kRepairing, kRemoving, kDone };
   // What is read next of the segment at hand.
   enum class Part : uint8_t { kHeader, kBatch, kRecord, kRest };
 
@@ -57,6 +57,7 @@ class Recovery {
   bool EndRest(uint64_t file_end, StoreOutput* output);
   void OnJournalRead(StoreOutput* output);
   void Repair(StoreOutput* output);
+  void RemoveLeftovers(StoreOutput* output);
   void Finish(StoreOutput* output);
 
   // Up to `size` bytes of the segment at hand from `offset` on, fewer only where the file ends.

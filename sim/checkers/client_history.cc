@@ -56,9 +56,7 @@ void ClientHistory::SeeZxid(Zxid zxid, const char* what) {
   }
   if (zxid == last_zxid_) return;
   for (const Watch& watch : watches_) {
-    const bool changed = watch.kind == Watch::Kind::kData
-                             ? model_->DataChanged(watch.path, watch.since, zxid)
-                             : model_->ChildrenChanged(watch.path, watch.since, zxid);
+    const bool changed = ChangedBy(watch, zxid);
     if (changed) {
       Fail("event-before-reply", absl::StrCat("client ", client_, " gets a ", what, " at ",
                                               zxid.ToString(), " and no event for its watch on ",
@@ -66,6 +64,17 @@ void ClientHistory::SeeZxid(Zxid zxid, const char* what) {
     }
   }
   last_zxid_ = zxid;
+}
+
+// Whether an event must have come by the time that the session sees `zxid`.
+bool ClientHistory::ChangedBy(const Watch& watch, Zxid zxid) const {
+  if (watch.kind == Watch::Kind::kChildren) {
+    return model_->ChildrenChanged(watch.path, watch.since, zxid);
+  }
+  // A node that was created and deleted while its watcher was between two connections has left no
+  // trace on the new server.
+  if (watch.missing && watch.restored) return model_->NodeAt(watch.path, zxid).exists;
+  return model_->DataChanged(watch.path, watch.since, zxid);
 }
 
 Invocation ClientHistory::OnReply(SessionId session, const ReplyHeader& header,
@@ -265,7 +274,7 @@ void ClientHistory::ArmWatch(const Invocation& invocation, const ReplyHeader& he
   for (const Watch& watch : watches_) {
     if (watch.kind == kind && watch.path == invocation.path) return;  // one watch, one event
   }
-  watches_.push_back({kind, invocation.path, header.zxid});
+  watches_.push_back({kind, invocation.path, header.zxid, !found});
 }
 
 void ClientHistory::OnEvent(const ReplyHeader& header, const coordination::WatcherEvent& event) {
@@ -304,9 +313,19 @@ void ClientHistory::OnSessionLost(SessionId session) {
   watches_.clear();
 }
 
-void ClientHistory::OnDisconnected() {
-  in_flight_.clear();
-  watches_.clear();
+void ClientHistory::OnDisconnected() { in_flight_.clear(); }
+
+const std::vector<ClientHistory::Watch>& ClientHistory::OnReconnected(bool restore) {
+  if (!restore) watches_.clear();
+  // The deletion of a node with two watches would be told twice, once for each list.
+  std::erase_if(watches_, [&](const Watch& watch) {
+    if (watch.kind == Watch::Kind::kData) return false;
+    return std::any_of(watches_.begin(), watches_.end(), [&](const Watch& other) {
+      return other.kind == Watch::Kind::kData && other.path == watch.path;
+    });
+  });
+  for (Watch& watch : watches_) watch.restored = true;
+  return watches_;
 }
 
 }  // namespace lockstep::sim

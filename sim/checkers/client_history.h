@@ -34,6 +34,14 @@ struct Invocation {
 
 class ClientHistory {
  public:
+  struct Watch {
+    enum class Kind : uint8_t { kData, kChildren } kind;
+    std::string path;
+    Zxid since;
+    bool missing = false;   // the node was not there
+    bool restored = false;  // by SetWatches, on another connection than it was set on
+  };
+
   ClientHistory(uint32_t client, const CommittedLog* committed, const ZnodeModel* model)
       : client_(client), committed_(committed), model_(model) {}
 
@@ -46,22 +54,23 @@ class ClientHistory {
   void OnOther(const coordination::ReplyHeader& header);
   // The session is gone, says a server.
   void OnSessionLost(SessionId session);
-  // The connection is gone: what was in flight may have happened or not, watches are forgotten.
+  // The connection is gone: what was in flight may have happened or not.
   void OnDisconnected();
   // A new session begins.
-  void OnNewSession() { last_zxid_ = {}; }
+  void OnNewSession() {
+    last_zxid_ = {};
+    watches_.clear();
+  }
+  // The session goes on over a new connection. Its watches are forgotten, or the client sends them
+  // to its new server before anything else: those that are returned.
+  const std::vector<Watch>& OnReconnected(bool restore);
 
   Zxid last_zxid() const { return last_zxid_; }
   size_t in_flight() const { return in_flight_.size(); }
   size_t watches() const { return watches_.size(); }
 
  private:
-  struct Watch {
-    enum class Kind : uint8_t { kData, kChildren } kind;
-    std::string path;
-    Zxid since;
-  };
-
+  bool ChangedBy(const Watch& watch, Zxid zxid) const;
   void SeeZxid(Zxid zxid, const char* what);
   void CheckWrite(SessionId session, const Invocation& invocation,
                   const coordination::ReplyHeader& header, const coordination::ResponseBody& body);
