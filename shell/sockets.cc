@@ -365,7 +365,9 @@ void Sockets::OnReadable(ConnectionId id) {
     }
     if (size < read_buffer_.size()) break;
   }
-  WaitToRead(id, connection);
+  // Not before the next Flush: whether the machine wants more of it, the host learns only when the
+  // batch has ended, and until then a fast sender could bring any amount.
+  read_.push_back(id);
 }
 
 void Sockets::PauseReading(ConnectionId id) {
@@ -433,6 +435,14 @@ void Sockets::Flush() {
   }
   dirty.clear();
   if (dirty_.empty()) dirty_ = std::move(dirty);  // keep its memory
+
+  for (ConnectionId id : read_) {
+    Connection* connection = Find(id);
+    if (connection == nullptr || connection->ended) continue;
+    if (connection->paused && connection->state == Connection::State::kOpen) continue;
+    WaitToRead(id, connection);
+  }
+  read_.clear();
 }
 
 void Sockets::Write(ConnectionId id, Connection* connection) {

@@ -1,7 +1,8 @@
 // All TCP of a server, on one Asio loop: listeners, and connections that were accepted or dialed.
 //
 // Bytes that arrive, and connections that come and go, are handed to `receive` at once; what is to
-// be sent is queued until Flush, which makes one gathered write per connection. `receive` must not
+// be sent is queued until Flush, which makes one gathered write per connection. A connection is read
+// once between two calls of Flush, so that a pause that is asked for is one. `receive` must not
 // call back into this object: the host collects its outputs and carries them out before Flush.
 #pragma once
 
@@ -98,6 +99,9 @@ class Sockets {
   absl::flat_hash_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   // Connections with something to write or to close in the next Flush; a connection is here once.
   std::vector<ConnectionId> dirty_;
+  // Connections that were read in this batch. They are read on after Flush, if they were not paused
+  // by then.
+  std::vector<ConnectionId> read_;
   // Where names resolved to when they last led to a connection.
   absl::flat_hash_map<std::string, std::vector<Tcp::endpoint>> resolved_;
   // Endpoints that could not be reached when last dialed, and when to say so next.

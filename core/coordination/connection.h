@@ -34,8 +34,10 @@ struct PendingRequest {
   RequestHeader header;
   Instant received;
   Bytes frame;                     // of reads and syncs
+  uint64_t frame_bytes = 0;        // of all
   std::optional<Zxid> sync_point;  // once the leader has told it
   Bytes reply;
+  bool ends_session = false;  // kDone: of a closeSession that took effect; nothing comes after it
 };
 
 struct Connection {
@@ -74,6 +76,7 @@ struct Connection {
   bool has_read_only = true;
 
   std::deque<PendingRequest> requests;  // oldest first
+  uint64_t request_bytes = 0;           // of their frames
 
   FrameCutter cutter;
   std::deque<Bytes> waiting;  // received, and not yet given to the cutter

@@ -128,6 +128,8 @@ void Service::Impl::CompleteWrite(Step step, Connection* connection, Zxid zxid, 
     write->reply = EncodeReply(header);
   }
   write->kind = PendingRequest::Kind::kDone;
+  write->ends_session =
+      write->header.op == OpCode::kCloseSession && applied.error == ErrorCode::kOk;
   Drain(step, connection);
   Continue(step, connection);
 }
@@ -149,6 +151,8 @@ void Service::Impl::OnSessionClosed(Step step, const TransactionHeader& header) 
                                  .reason = expired ? "expired" : "closed"});
   auto it = by_session_.find(header.session);
   if (it == by_session_.end()) return;
+  // The connection that asked for it, and takes its answers slowly, is closed after the last one.
+  if (!expired && it->second->ticket == header.connection && !it->second->requests.empty()) return;
   Close(step, it->second, expired ? "the session has expired" : "the session was closed");
 }
 

@@ -29,6 +29,7 @@ struct ServiceOptions {
   int32_t session_timeout_ms_max = 40'000;
   uint32_t frame_bytes_max = 0xfffff;          // ZooKeeper's jute.maxbuffer
   uint32_t outstanding_requests_max = 1'000;   // per connection; more pauses reading from it
+  uint64_t outstanding_bytes_max = 4 << 20;    // of those requests; likewise
   uint64_t pending_reply_bytes_max = 4 << 20;  // per connection; see OnClientWritten
   uint32_t connections_max = 10'000;
   uint32_t connections_per_address_max = 60;  // maxClientCnxns; 0 = no limit

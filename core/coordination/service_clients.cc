@@ -106,6 +106,7 @@ void Service::Impl::OnClientWritten(Instant now, ConnectionId id, uint64_t bytes
   connection->unsent_bytes -= std::min(bytes, connection->unsent_bytes);
   if (!connection->full) return;
   const Step step{now, output};
+  Drain(step, connection);
   Continue(step, connection);
   Settle(step);
 }
@@ -150,6 +151,7 @@ bool Service::Impl::Full(const Connection& connection) const {
   const uint64_t divisor = connection.full ? 2 : 1;
   return connection.requests.size() >=
              std::max<uint64_t>(1, options_.outstanding_requests_max / divisor) ||
+         connection.request_bytes > options_.outstanding_bytes_max / divisor ||
          connection.unsent_bytes > options_.pending_reply_bytes_max / divisor ||
          (connection.state == Connection::State::kHandshaking &&
           connection.buffered() > kHandshakeBytesMax);
@@ -331,7 +333,7 @@ void Service::Impl::OnSessionRequest(Step step, Connection* connection, Bytes fr
     return Close(step, connection, "authentication failed");
   }
 
-  PendingRequest request{.header = header, .received = step.now};
+  PendingRequest request{.header = header, .received = step.now, .frame_bytes = frame.size()};
   if (IsWrite(header.op) || header.op == OpCode::kSync) {
     request.kind =
         header.op == OpCode::kSync ? PendingRequest::Kind::kSync : PendingRequest::Kind::kWrite;
@@ -358,6 +360,7 @@ void Service::Impl::OnSessionRequest(Step step, Connection* connection, Bytes fr
 }
 
 void Service::Impl::Enqueue(Connection* connection, PendingRequest request) {
+  connection->request_bytes += request.frame_bytes;
   connection->requests.push_back(std::move(request));
   ++stats_.outstanding_requests;
 }
@@ -377,14 +380,17 @@ void Service::Impl::Answer(Step step, Connection* connection, Instant received, 
 
 void Service::Impl::AnswerOldest(Step step, Connection* connection, ReadAnswer answer) {
   const Instant received = connection->requests.front().received;
+  connection->request_bytes -= connection->requests.front().frame_bytes;
   connection->requests.pop_front();
   --stats_.outstanding_requests;
   Answer(step, connection, received, std::move(answer));
 }
 
-// Answers the oldest requests as long as they can be.
+// Answers the oldest requests as long as they can be, and the network takes the answers: a read is
+// a few bytes, and what it asks for may be a megabyte.
 void Service::Impl::Drain(Step step, Connection* connection) {
   while (connection->state != Connection::State::kClosed && !connection->requests.empty()) {
+    if (connection->unsent_bytes > options_.pending_reply_bytes_max) return;
     PendingRequest& oldest = connection->requests.front();
     switch (oldest.kind) {
       case PendingRequest::Kind::kWrite:
@@ -405,9 +411,12 @@ void Service::Impl::Drain(Step step, Connection* connection) {
       case PendingRequest::Kind::kRead:
         AnswerOldest(step, connection, AnswerRead(tree_, connection->id, oldest.frame, &watches_));
         break;
-      case PendingRequest::Kind::kDone:
+      case PendingRequest::Kind::kDone: {
+        const bool last = oldest.ends_session;
         AnswerOldest(step, connection, {{}, std::move(oldest.reply)});
+        if (last) Close(step, connection, "the session was closed");
         break;
+      }
     }
   }
 }

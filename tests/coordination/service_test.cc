@@ -527,6 +527,65 @@ TEST(ServiceBackpressure, RepliesThatTheNetworkDoesNotTakePauseReading) {
   EXPECT_FALSE(ensemble.paused(client.connection()));
 }
 
+TEST(ServiceBackpressure, TooManyBytesOfOutstandingRequestsPauseReading) {
+  ServiceOptions options;
+  options.outstanding_bytes_max = 1000;
+  Ensemble ensemble(1, options);
+  ensemble.Elect(kServer);
+  TestClient client(&ensemble);
+  ASSERT_TRUE(client.Connect(kServer));
+  client.Create("/a");
+  ensemble.HoldDeliveries(kServer, true);
+  const std::string data(600, 'x');
+  int32_t last = 0;
+  for (int i = 0; i < 4; ++i) {
+    last = client.Send(OpCode::kSetData,
+                       SetDataRequest{"/a", {.bytes = Bytes::Copy(data)}, kAnyVersion});
+  }
+  EXPECT_TRUE(ensemble.paused(client.connection()));
+  EXPECT_EQ(ensemble.leader().stats().outstanding_requests, 2u);
+
+  ensemble.HoldDeliveries(kServer, false);
+  ensemble.Run();
+  client.Receive();
+  EXPECT_TRUE(client.HasReply(last));
+  EXPECT_FALSE(ensemble.paused(client.connection()));
+}
+
+// The reads behind a write are all due when it is answered.
+TEST(ServiceBackpressure, ReadsThatWaitedForAWriteAreAnsweredAsTheNetworkTakesThem) {
+  ServiceOptions options;
+  options.pending_reply_bytes_max = 1000;
+  Ensemble ensemble(1, options);
+  ensemble.Elect(kServer);
+  TestClient client(&ensemble);
+  ASSERT_TRUE(client.Connect(kServer));
+  client.Create("/a", 0, std::string(600, 'x'));
+  ensemble.HoldDeliveries(kServer, true);
+  client.Send(OpCode::kDelete, DeleteRequest{"/nothing", kAnyVersion});
+  int32_t last = 0;
+  for (int i = 0; i < 20; ++i) last = client.Send(OpCode::kGetData, GetDataRequest{"/a", false});
+  const int32_t closing = client.Send(OpCode::kCloseSession, CloseSessionRequest());
+  ensemble.SetWritten(false);
+  uint64_t written = ensemble.sent_bytes(client.connection());
+  ensemble.HoldDeliveries(kServer, false);
+  ensemble.Run();
+
+  EXPECT_FALSE(ensemble.closed(client.connection()));
+  for (;;) {
+    const uint64_t waiting = ensemble.sent_bytes(client.connection()) - written;
+    EXPECT_LT(waiting, 2000u);
+    if (waiting == 0) break;
+    written += waiting;
+    ensemble.Written(kServer, client.connection(), waiting);
+  }
+  client.Receive();
+  EXPECT_TRUE(client.HasReply(last));
+  EXPECT_TRUE(client.HasReply(closing));
+  EXPECT_TRUE(ensemble.closed(client.connection()));
+  EXPECT_EQ(ensemble.leader().stats().outstanding_requests, 0u);
+}
+
 TEST(ServiceBackpressure, AHostThatDoesNotPauseLosesTheConnection) {
   ServiceOptions options;
   options.outstanding_requests_max = 1;

@@ -202,15 +202,11 @@ TEST_F(SocketsTest, EndOfTheOtherSideIsToldAndAnswersStillLeave) {
   const ConnectionId id = Connect(LinkKind::kClient);
   asio::write(client_, asio::buffer("ruok", 4));
   client_.shutdown(tcp::socket::shutdown_send);
-  while (!Has<server::Closed>()) {
-    io_.run_one();
-    while (io_.poll_one() > 0) {
-    }
-  }
-  EXPECT_EQ(received_, "ruok");
+  RunUntil([&] { return received_ == "ruok"; });
 
-  sockets_.Send(id, Bytes::Copy("imok"));  // the machine stepped on both in one batch
-  sockets_.Flush();
+  // Queued when the end comes, and sent only after it.
+  sockets_.Send(id, Bytes::Copy("imok"));
+  RunUntil([&] { return Has<server::Closed>(); });
   EXPECT_EQ(ReadToEnd(), "imok");
 }
 
@@ -242,6 +238,31 @@ TEST_F(SocketsTest, PausedConnectionIsNotRead) {
 
   sockets_.ResumeReading(id);
   RunUntil([&] { return received_ == "nowlater"; });
+}
+
+TEST_F(SocketsTest, AConnectionIsReadOnceBetweenTwoFlushes) {
+  Listen(LinkKind::kClient);
+  const ConnectionId id = Connect(LinkKind::kClient);
+  tcp::socket other(client_io_);
+  other.connect({asio::ip::address_v4::loopback(), sockets_.port(LinkKind::kClient)});
+  const auto run_until = [&](std::string_view received) {
+    while (received_ != received) io_.run_one();
+  };
+  asio::write(client_, asio::buffer("a", 1));
+  run_until("a");
+  asio::write(client_, asio::buffer("never seen while paused", 23));
+  // The other connection proves that the loop has been around.
+  asio::write(other, asio::buffer("b", 1));
+  run_until("ab");
+
+  // The machine has had enough: no more comes, whatever has arrived.
+  sockets_.PauseReading(id);
+  sockets_.Flush();
+  asio::write(other, asio::buffer("c", 1));
+  RunUntil([&] { return received_ == "abc"; });
+
+  sockets_.ResumeReading(id);
+  RunUntil([&] { return received_ == "abcnever seen while paused"; });
 }
 
 TEST_F(SocketsTest, LongQueueIsSentInOrderAndReportedInFull) {
