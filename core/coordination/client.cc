@@ -49,8 +49,7 @@ void Client::Enter(ClientState state, ClientOutput* output) {
   output->states.push_back(state);
 }
 
-// ---- Connections
-// ---------------------------------------------------------------------------------
+// ---- Connections -------------------------------------------------------------------------------
 
 void Client::Dial(Instant now, ClientOutput* output) {
   LS_CHECK(link_ == Link::kNone);
@@ -138,8 +137,7 @@ void Client::OnWake(Instant now, ClientOutput* output) {
   }
 }
 
-// ---- Calls
-// ---------------------------------------------------------------------------------------
+// ---- Calls -------------------------------------------------------------------------------------
 
 int32_t Client::NextXid() {
   const int32_t xid = next_xid_;
@@ -226,8 +224,7 @@ void Client::SendWatches(Instant now, ClientOutput* output) {
   flush();
 }
 
-// ---- What the server says
-// ------------------------------------------------------------------------
+// ---- What the server says ----------------------------------------------------------------------
 
 void Client::OnBytes(Instant now, uint64_t connection, Bytes bytes, ClientOutput* output) {
   if (connection != connection_ || (link_ != Link::kHandshake && link_ != Link::kUp)) return;

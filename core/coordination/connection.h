@@ -76,6 +76,8 @@ struct Connection {
   bool has_read_only = true;
 
   std::deque<PendingRequest> requests;  // oldest first
+  size_t queued_reads = 0;              // of them: kRead
+  size_t queued_writes = 0;             // of them: kWrite and kDone
   uint64_t request_bytes = 0;           // of their frames
 
   FrameCutter cutter;

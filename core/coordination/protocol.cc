@@ -99,8 +99,7 @@ void Fields(Codec& codec, T& record) {
 
 namespace {
 
-// ---- What goes with each op code
-// -----------------------------------------------------------------
+// ---- What goes with each op code ---------------------------------------------------------------
 
 RequestBody BodyOf(OpCode op) {
   switch (op) {
@@ -165,8 +164,7 @@ ResponseBody ResponseOf(OpCode op) {
   return EmptyResponse();
 }
 
-// ---- ConnectRequest and ConnectResponse: the last byte may be missing
-// ----------------------------
+// ---- ConnectRequest and ConnectResponse: the last byte may be missing --------------------------
 
 template <typename Connect>
 absl::StatusOr<Connect> DecodeConnect(const Bytes& frame) {

@@ -52,8 +52,7 @@ inline constexpr int32_t kXidSetWatches = -8;
 // Any version of the data: delete and setData without a condition.
 inline constexpr int32_t kAnyVersion = -1;
 
-// ---- Connecting
-// ----------------------------------------------------------------------------------
+// ---- Connecting --------------------------------------------------------------------------------
 
 // The first frame of a client.
 struct ConnectRequest {
@@ -85,8 +84,7 @@ inline constexpr std::string_view kNoPassword{"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
 absl::StatusOr<ConnectResponse> DecodeConnectResponse(const Bytes& frame);
 Bytes EncodeConnectResponse(const ConnectResponse& response);
 
-// ---- Requests
-// ------------------------------------------------------------------------------------
+// ---- Requests ----------------------------------------------------------------------------------
 
 // A jute buffer: bytes or null, which ZooKeeper tells apart.
 struct Data {
@@ -187,8 +185,7 @@ absl::StatusOr<Request> DecodeRequest(Bytes frame);
 // Requires: `body` is what `op` takes.
 Bytes EncodeRequest(int32_t xid, OpCode op, const RequestBody& body);
 
-// ---- Replies
-// -------------------------------------------------------------------------------------
+// ---- Replies -----------------------------------------------------------------------------------
 
 struct ReplyHeader {
   int32_t xid = 0;
@@ -244,8 +241,7 @@ absl::StatusOr<ReplyHeader> DecodeReplyHeader(const Bytes& frame);
 // `op` is not known here. The views of the result point into `frame`.
 absl::StatusOr<ResponseBody> DecodeResponse(OpCode op, const Bytes& frame);
 
-// ---- Events
-// --------------------------------------------------------------------------------------
+// ---- Events ------------------------------------------------------------------------------------
 
 enum class WatchEventType : int32_t {
   kNone = -1,

@@ -13,6 +13,10 @@ namespace {
 // little beside the many connections that may be in their handshake at once.
 constexpr uint64_t kHandshakeBytesMax = 64 << 10;
 
+// Reads that wait for the session's write: all of them may have to be answered in the step in which
+// it is applied, whether the network takes the answers or not.
+constexpr size_t kQueuedReadsMax = 64;
+
 bool IsWrite(OpCode op) {
   switch (op) {
     case OpCode::kCreate:
@@ -152,6 +156,7 @@ bool Service::Impl::Full(const Connection& connection) const {
   return connection.requests.size() >=
              std::max<uint64_t>(1, options_.outstanding_requests_max / divisor) ||
          connection.request_bytes > options_.outstanding_bytes_max / divisor ||
+         connection.queued_reads >= kQueuedReadsMax / divisor ||
          connection.unsent_bytes > options_.pending_reply_bytes_max / divisor ||
          (connection.state == Connection::State::kHandshaking &&
           connection.buffered() > kHandshakeBytesMax);
@@ -361,6 +366,10 @@ void Service::Impl::OnSessionRequest(Step step, Connection* connection, Bytes fr
 
 void Service::Impl::Enqueue(Connection* connection, PendingRequest request) {
   connection->request_bytes += request.frame_bytes;
+  const bool read = request.kind == PendingRequest::Kind::kRead;
+  const bool sync = request.kind == PendingRequest::Kind::kSync;
+  connection->queued_reads += read ? 1 : 0;
+  connection->queued_writes += !read && !sync ? 1 : 0;
   connection->requests.push_back(std::move(request));
   ++stats_.outstanding_requests;
 }
@@ -379,6 +388,9 @@ void Service::Impl::Answer(Step step, Connection* connection, Instant received, 
 }
 
 void Service::Impl::AnswerOldest(Step step, Connection* connection, ReadAnswer answer) {
+  const PendingRequest::Kind kind = connection->requests.front().kind;
+  connection->queued_reads -= kind == PendingRequest::Kind::kRead ? 1 : 0;
+  connection->queued_writes -= kind == PendingRequest::Kind::kDone ? 1 : 0;
   const Instant received = connection->requests.front().received;
   connection->request_bytes -= connection->requests.front().frame_bytes;
   connection->requests.pop_front();
@@ -390,7 +402,12 @@ void Service::Impl::AnswerOldest(Step step, Connection* connection, ReadAnswer a
 // a few bytes, and what it asks for may be a megabyte.
 void Service::Impl::Drain(Step step, Connection* connection) {
   while (connection->state != Connection::State::kClosed && !connection->requests.empty()) {
-    if (connection->unsent_bytes > options_.pending_reply_bytes_max) return;
+    // Not while a write of the session is behind them: it is on its way through the ensemble, and a
+    // read that waits here would be answered with what it changes.
+    if (connection->unsent_bytes > options_.pending_reply_bytes_max &&
+        connection->queued_writes == 0) {
+      return;
+    }
     PendingRequest& oldest = connection->requests.front();
     switch (oldest.kind) {
       case PendingRequest::Kind::kWrite:

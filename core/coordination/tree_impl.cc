@@ -16,8 +16,7 @@ const AclList& OpenAcl() {
   return list;
 }
 
-// ---- Nodes
-// ---------------------------------------------------------------------------------------
+// ---- Nodes -------------------------------------------------------------------------------------
 
 void Tree::Impl::ZnodeDeleter::operator()(Znode* node) const {
   node->~Znode();
@@ -137,8 +136,7 @@ void Tree::Impl::BeforeChange(const Znode& node) {
   for (TreeSnapshot::Impl* snapshot : snapshots) snapshot->BeforeChange(node);
 }
 
-// ---- Sessions
-// ------------------------------------------------------------------------------------
+// ---- Sessions ----------------------------------------------------------------------------------
 
 void Tree::Impl::InsertSession(SessionId id, Session session) {
   LS_CHECK(session.ephemerals.empty());
@@ -155,8 +153,7 @@ void Tree::Impl::RemoveSession(SessionId id) {
   sessions.erase(it);
 }
 
-// ---- ACLs
-// ----------------------------------------------------------------------------------------
+// ---- ACLs --------------------------------------------------------------------------------------
 
 bool Tree::Impl::ByList::Less(const AclList& a, const AclList& b) {
   return std::lexicographical_compare(
@@ -177,8 +174,7 @@ void Tree::Impl::ReleaseAcl(SharedAcl* acl) {
   if (--acl->references == 0) acls_.erase(acls_.find(acl->list));
 }
 
-// ---- Digests
-// -------------------------------------------------------------------------------------
+// ---- Digests -----------------------------------------------------------------------------------
 
 namespace {
 enum : uint64_t { kContent = 1, kStat = 2, kSession = 3 };  // kinds of StateHash

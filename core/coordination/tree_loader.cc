@@ -178,8 +178,7 @@ absl::StatusOr<Tree> TreeLoader::Impl::Finish() {
   return Tree(std::move(tree_));
 }
 
-// ---- The public face
-// -----------------------------------------------------------------------------
+// ---- The public face ---------------------------------------------------------------------------
 
 TreeLoader::TreeLoader() : impl_(std::make_unique<Impl>()) {}
 TreeLoader::~TreeLoader() = default;

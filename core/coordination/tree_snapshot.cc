@@ -60,8 +60,7 @@ TreeSnapshot::Impl::~Impl() {
   for (auto& [order, node] : kept_nodes_) tree_->ReleaseAcl(node->acl_);
 }
 
-// ---- Keeping what changes
-// ------------------------------------------------------------------------
+// ---- Keeping what changes ----------------------------------------------------------------------
 
 void TreeSnapshot::Impl::BeforeChange(const Znode& node) {
   if (node.order_ < position_ || node.order_ >= order_end_) return;
@@ -79,8 +78,7 @@ void TreeSnapshot::Impl::BeforeRemove(SessionId id, const Session& session) {
   kept_sessions_.emplace(id, session);
 }
 
-// ---- Giving it out
-// -------------------------------------------------------------------------------
+// ---- Giving it out -----------------------------------------------------------------------------
 
 Bytes TreeSnapshot::Impl::Next(size_t size_hint) {
   while (stage_ != Stage::kDone && (piece_.empty() || piece_.size() < size_hint)) Step();
@@ -150,8 +148,7 @@ void TreeSnapshot::Impl::StepNodes() {
   }
 }
 
-// ---- The public face
-// -----------------------------------------------------------------------------
+// ---- The public face ---------------------------------------------------------------------------
 
 std::unique_ptr<TreeSnapshot> Tree::Snapshot() {
   std::unique_ptr<TreeSnapshot> snapshot(new TreeSnapshot());

@@ -565,7 +565,6 @@ TEST(ServiceBackpressure, ReadsThatWaitedForAWriteAreAnsweredAsTheNetworkTakesTh
   client.Send(OpCode::kDelete, DeleteRequest{"/nothing", kAnyVersion});
   int32_t last = 0;
   for (int i = 0; i < 20; ++i) last = client.Send(OpCode::kGetData, GetDataRequest{"/a", false});
-  const int32_t closing = client.Send(OpCode::kCloseSession, CloseSessionRequest());
   ensemble.SetWritten(false);
   uint64_t written = ensemble.sent_bytes(client.connection());
   ensemble.HoldDeliveries(kServer, false);
@@ -581,9 +580,53 @@ TEST(ServiceBackpressure, ReadsThatWaitedForAWriteAreAnsweredAsTheNetworkTakesTh
   }
   client.Receive();
   EXPECT_TRUE(client.HasReply(last));
-  EXPECT_TRUE(client.HasReply(closing));
-  EXPECT_TRUE(ensemble.closed(client.connection()));
   EXPECT_EQ(ensemble.leader().stats().outstanding_requests, 0u);
+}
+
+// The later write is on its way through the ensemble already, and does not wait for the network.
+TEST(ServiceBackpressure, AReadIsNeverAnsweredWithWhatALaterWriteOfItsSessionChanges) {
+  ServiceOptions options;
+  options.pending_reply_bytes_max = 1000;
+  Ensemble ensemble(1, options);
+  ensemble.Elect(kServer);
+  TestClient client(&ensemble);
+  ASSERT_TRUE(client.Connect(kServer));
+  client.Create("/a", 0, std::string(600, 'x'));
+  ensemble.HoldDeliveries(kServer, true);
+  client.Send(OpCode::kDelete, DeleteRequest{"/nothing", kAnyVersion});
+  int32_t last = 0;
+  for (int i = 0; i < 5; ++i) last = client.Send(OpCode::kGetData, GetDataRequest{"/a", false});
+  const int32_t write = client.Send(
+      OpCode::kSetData, SetDataRequest{"/a", {.bytes = Bytes::Copy("new")}, kAnyVersion});
+  ensemble.SetWritten(false);
+
+  ensemble.HoldDeliveries(kServer, false);
+  ensemble.Run();
+  client.Receive();
+
+  ASSERT_TRUE(client.HasReply(last));
+  ASSERT_TRUE(client.HasReply(write));
+  EXPECT_EQ(std::get<GetDataResponse>(client.reply(last).body).data.bytes.size(), 600u);
+  EXPECT_LT(client.reply(last).header.zxid, client.reply(write).header.zxid);
+}
+
+TEST(ServiceBackpressure, TooManyReadsBehindAWritePauseReading) {
+  Ensemble ensemble(1);
+  ensemble.Elect(kServer);
+  TestClient client(&ensemble);
+  ASSERT_TRUE(client.Connect(kServer));
+  ensemble.HoldDeliveries(kServer, true);
+  client.Send(OpCode::kDelete, DeleteRequest{"/nothing", kAnyVersion});
+  int32_t last = 0;
+  for (int i = 0; i < 100; ++i) last = client.Send(OpCode::kGetData, GetDataRequest{"/", false});
+  EXPECT_TRUE(ensemble.paused(client.connection()));
+  EXPECT_EQ(ensemble.leader().stats().outstanding_requests, 65u);
+
+  ensemble.HoldDeliveries(kServer, false);
+  ensemble.Run();
+  client.Receive();
+  EXPECT_TRUE(client.HasReply(last));
+  EXPECT_FALSE(ensemble.paused(client.connection()));
 }
 
 TEST(ServiceBackpressure, AHostThatDoesNotPauseLosesTheConnection) {

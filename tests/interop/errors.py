@@ -88,13 +88,30 @@ def a_torn_tail_is_no_error(context):
     server.kill()
     journal = max((path for path in server.data.rglob("*") if path.is_file()),
                   key=lambda path: path.read_bytes().count(b"x" * 100))
-    data = journal.read_bytes()
-    end = data.rfind(b"x" * 100)
-    journal.write_bytes(data[:end + 30])  # the last create, half written
+    data = bytearray(journal.read_bytes())
+    half = data.rfind(b"x" * 100) + 30  # of the last create; the rest of the file is as it was made
+    data[half:] = bytes(len(data) - half)
+    journal.write_bytes(data)
 
     server.start()
     ensemble.wait_for_all()
     check_equal(len(context.client(ensemble.hosts).get_children("/")), 100, "99 nodes and /zookeeper")
+
+
+@case
+def a_journal_that_was_cut(context):
+    ensemble = context.ensemble(1)
+    server = ensemble.servers[0]
+    zk = context.client(ensemble.hosts)
+    zk.create("/kept", b"x" * 100)
+    zk.end()
+    server.stop()
+    journal = max((path for path in server.data.rglob("*") if path.is_file()),
+                  key=lambda path: path.read_bytes().count(b"x" * 100))
+    data = journal.read_bytes()
+    journal.write_bytes(data[:data.rfind(b"x" * 100)])
+
+    check_fails(context, server, 1, journal.name, "it was cut")
 
 
 @case
