@@ -41,8 +41,7 @@ double Now() {
   std::exit(1);
 }
 
-// ---- ZooKeeper's encoding
-// ------------------------------------------------------------------------
+// ---- ZooKeeper's encoding ----------------------------------------------------------------------
 
 void PutInt(std::string* to, int32_t value) {
   const uint32_t big_endian = htonl(static_cast<uint32_t>(value));
@@ -104,8 +103,7 @@ std::string SetRequest(int32_t xid, const std::string& path, const std::string& 
   return body;
 }
 
-// ---- A session
-// -----------------------------------------------------------------------------------
+// ---- A session ---------------------------------------------------------------------------------
 
 class Session {
  public:
@@ -195,8 +193,7 @@ class Session {
   std::deque<double> sent_;  // when each request in flight was sent, in order
 };
 
-// ---- The load
-// ------------------------------------------------------------------------------------
+// ---- The load ----------------------------------------------------------------------------------
 
 struct Load {
   std::vector<std::pair<std::string, int>> hosts;

@@ -50,8 +50,7 @@ Host::Clocks Host::ReadClocks() {
   return {{ReadClock(CLOCK_MONOTONIC)}, ReadClock(CLOCK_REALTIME) / 1'000'000};
 }
 
-// ---- Starting
-// ------------------------------------------------------------------------------------
+// ---- Starting ----------------------------------------------------------------------------------
 
 absl::Status Host::Open() {
   absl::StatusOr<DataDirectory> data = DataDirectory::Open(config_.data_dir);
@@ -108,8 +107,7 @@ void Host::HandleSignals() {
   });
 }
 
-// ---- The loop
-// ------------------------------------------------------------------------------------
+// ---- The loop ----------------------------------------------------------------------------------
 
 absl::Status Host::Run() {
   HandleSignals();

@@ -43,8 +43,7 @@ std::string Describe(const asio::ip::address& address) {
 
 }  // namespace
 
-// ---- State
-// ---------------------------------------------------------------------------------------
+// ---- State -------------------------------------------------------------------------------------
 
 struct Sockets::Listener {
   Listener(asio::io_context& io, LinkKind kind) : kind(kind), acceptor(io), back_off(io) {}
@@ -122,8 +121,7 @@ Sockets::Connection* Sockets::Find(ConnectionId id) {
   return found == connections_.end() ? nullptr : found->second.get();
 }
 
-// ---- Listening
-// -----------------------------------------------------------------------------------
+// ---- Listening ---------------------------------------------------------------------------------
 
 absl::Status Sockets::Listen(LinkKind kind, const Endpoint& endpoint) {
   auto failed = [&](const char* what, const Error& error) {
@@ -224,8 +222,7 @@ void Sockets::OnAccept(Listener* listener, Error error, Tcp::socket socket) {
   Accept(listener);
 }
 
-// ---- Dialing
-// -------------------------------------------------------------------------------------
+// ---- Dialing -----------------------------------------------------------------------------------
 
 void Sockets::Dial(ConnectionId id, LinkKind kind, const Endpoint& endpoint) {
   auto& slot = connections_[id];
@@ -325,8 +322,7 @@ void Sockets::OnConnected(ConnectionId id, Error error) {
   receive_(server::Connected{id});
 }
 
-// ---- Reading
-// -------------------------------------------------------------------------------------
+// ---- Reading -----------------------------------------------------------------------------------
 
 void Sockets::WaitToRead(ConnectionId id, Connection* connection) {
   if (connection->waiting_to_read) return;
@@ -383,8 +379,7 @@ void Sockets::ResumeReading(ConnectionId id) {
   }
 }
 
-// ---- Writing
-// -------------------------------------------------------------------------------------
+// ---- Writing -----------------------------------------------------------------------------------
 
 void Sockets::MarkDirty(ConnectionId id, Connection* connection) {
   if (connection->dirty) return;
@@ -499,8 +494,7 @@ void Sockets::OnWritable(ConnectionId id) {
   MarkDirty(id, connection);
 }
 
-// ---- Closing
-// -------------------------------------------------------------------------------------
+// ---- Closing -----------------------------------------------------------------------------------
 
 void Sockets::BoundClosing(ConnectionId id) {
   lingering_.push_back({std::chrono::steady_clock::now() + Chrono(options_.linger_max), id});

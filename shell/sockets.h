@@ -1,9 +1,9 @@
 // All TCP of a server, on one Asio loop: listeners, and connections that were accepted or dialed.
 //
 // Bytes that arrive, and connections that come and go, are handed to `receive` at once; what is to
-// be sent is queued until Flush, which makes one gathered write per connection. A connection is read
-// once between two calls of Flush, so that a pause that is asked for is one. `receive` must not
-// call back into this object: the host collects its outputs and carries them out before Flush.
+// be sent is queued until Flush, which makes one gathered write per connection. A connection is
+// read once between two calls of Flush, so that a pause that is asked for is one. `receive` must
+// not call back into this object: the host collects its outputs and carries them out before Flush.
 #pragma once
 
 #include <cstdint>

@@ -162,8 +162,7 @@ void World::Handle(const Due& due) {
   LS_UNREACHABLE();
 }
 
-// ---- Servers
-// -------------------------------------------------------------------------------------
+// ---- Servers -----------------------------------------------------------------------------------
 
 int64_t World::UnixMs(uint32_t server) const {
   return kUnixMsAtStart + now_.ns / 1'000'000 + hosts_[server].wall_offset_ms;
@@ -372,8 +371,7 @@ std::optional<uint32_t> World::Leader() const {
   return best;
 }
 
-// ---- What is seen of a step
-// ----------------------------------------------------------------------
+// ---- What is seen of a step --------------------------------------------------------------------
 
 void World::Observe(uint32_t server, const server::Output& output) {
   Host& host = hosts_[server];
@@ -461,8 +459,7 @@ void World::ObserveCommitted(uint32_t server, int64_t index) {
   }
 }
 
-// ---- Connections and clients
-// ---------------------------------------------------------------------
+// ---- Connections and clients -------------------------------------------------------------------
 
 void World::Deliver(std::vector<Delivery>* deliveries) {
   for (Delivery& delivery : *deliveries) {
@@ -551,8 +548,7 @@ void World::MoveClient(uint32_t client) {
   CarryOutClient(client);
 }
 
-// ---- The end
-// -------------------------------------------------------------------------------------
+// ---- The end -----------------------------------------------------------------------------------
 
 void World::Heal() {
   if (trace_->on()) trace_->Line("world", "heals", "");

@@ -23,8 +23,7 @@ namespace lockstep::server {
 enum class LinkKind : uint8_t { kElection, kLearner, kClient };
 const char* ToString(LinkKind kind);
 
-// ---- Inputs
-// --------------------------------------------------------------------------------------
+// ---- Inputs ------------------------------------------------------------------------------------
 
 // The first input. The host's wall clock at `now`, in milliseconds since the Unix epoch.
 struct Start {
@@ -69,8 +68,7 @@ struct FileOpDone {
 using Input = std::variant<Start, Wake, WallClock, Accepted, Connected, ReceivedBytes, Closed,
                            Written, FileOpDone>;
 
-// ---- Outputs
-// -------------------------------------------------------------------------------------
+// ---- Outputs -----------------------------------------------------------------------------------
 
 struct Send {
   ConnectionId connection;

@@ -167,8 +167,7 @@ void Server::Impl::Fatal(std::string sentence) {
   if (!output_->fatal) output_->fatal = std::move(sentence);
 }
 
-// ---- Inputs
-// --------------------------------------------------------------------------------------
+// ---- Inputs ------------------------------------------------------------------------------------
 
 void Server::Impl::On(const Start& input) {
   started_at_ = now_;
@@ -260,8 +259,7 @@ void Server::Impl::StepPeerInputs() {
   peer_inputs_.clear();
 }
 
-// ---- Four-letter words
-// ---------------------------------------------------------------------------
+// ---- Four-letter words -------------------------------------------------------------------------
 
 void Server::Impl::OnUndecidedBytes(ConnectionId connection, Bytes bytes) {
   auto found = undecided_.find(connection);
@@ -295,8 +293,7 @@ void Server::Impl::AnswerWord(ConnectionId connection, std::string_view word) {
   if (word == "srst" && IsAllowed(word, options_.four_letter_words)) service_.ResetStats();
 }
 
-// ---- Routing
-// -------------------------------------------------------------------------------------
+// ---- Routing -----------------------------------------------------------------------------------
 
 void Server::Impl::Route() {
   for (;;) {
@@ -443,8 +440,7 @@ bool Server::Impl::RouteProposals() {
   return any;
 }
 
-// ---- From Zab
-// ------------------------------------------------------------------------------------
+// ---- From Zab ----------------------------------------------------------------------------------
 
 void Server::Impl::On(const zab::Deliver& delivery) {
   const zab::Transaction& transaction = delivery.transaction;
@@ -526,8 +522,7 @@ void Server::Impl::On(const zab::ReceivedSnapshotChunk& delivery) {
   store_.ReceiveSnapshot(delivery.zxid, delivery.first, delivery.last, delivery.data, &store_out_);
 }
 
-// ---- Recovery and snapshots
-// ----------------------------------------------------------------------
+// ---- Recovery and snapshots --------------------------------------------------------------------
 
 void Server::Impl::OnRecovered(storage::Recovered recovered) {
   if (recovered.snapshot != Zxid{}) {

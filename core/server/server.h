@@ -27,8 +27,8 @@ struct Options {
   std::vector<ServerId> voters;  // with `server`; one alone is an ensemble too
 
   Duration tick = Seconds(2);
-  uint32_t init_limit = 10;  // ticks: to find, hear and be synchronized by a leader
-  uint32_t sync_limit = 5;   // ticks: to be heard from in broadcast
+  uint32_t init_limit = 10;       // ticks: to find, hear and be synchronized by a leader
+  uint32_t sync_limit = 5;        // ticks: to be heard from in broadcast
   uint32_t snap_count = 100'000;  // transactions between two own snapshots
   // Snapshots are written and sent in pieces of about this size (bytes), ...
   size_t snapshot_piece_bytes = 256 << 10;

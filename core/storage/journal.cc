@@ -32,8 +32,7 @@ std::string Journal::FileOf(uint64_t sequence) const {
   return FileName(FileKind::kJournal, sequence);
 }
 
-// ---- Queueing
-// ------------------------------------------------------------------------------------
+// ---- Queueing ----------------------------------------------------------------------------------
 
 void Journal::Append(WriteId id, Record record, uint64_t hold) {
   LS_CHECK(id != WriteId{});
@@ -71,8 +70,7 @@ void Journal::NoteForOwnSnapshot(const Record& record) {
   }
 }
 
-// ---- Batches
-// -------------------------------------------------------------------------------------
+// ---- Batches -----------------------------------------------------------------------------------
 
 void Journal::Write(uint64_t offset, std::vector<Bytes> data, StoreOutput* output) {
   under_way_ += 2;
@@ -169,8 +167,7 @@ void Journal::FinishBatch(StoreOutput* output) {
   if (batch_has_own_) progress_.own_is_durable = true;
 }
 
-// ---- Segments
-// ------------------------------------------------------------------------------------
+// ---- Segments ----------------------------------------------------------------------------------
 
 // The next segment's file is made ahead of its use, since creating and allocating it takes far
 // longer than a sync.

@@ -34,8 +34,7 @@ constexpr uint64_t AlignBatch(uint64_t offset) {
   return (offset + kBatchAlignment - 1) / kBatchAlignment * kBatchAlignment;
 }
 
-// ---- Segment header
-// ------------------------------------------------------------------------------
+// ---- Segment header ----------------------------------------------------------------------------
 
 struct SegmentHeader {
   ServerId server;
@@ -62,8 +61,7 @@ Bytes EncodeSegmentHeader(const SegmentHeader& header);
 // kUnimplemented: a format version that this program does not know.
 absl::StatusOr<SegmentHeader> DecodeSegmentHeader(std::string_view bytes);
 
-// ---- Batches
-// -------------------------------------------------------------------------------------
+// ---- Batches -----------------------------------------------------------------------------------
 
 struct BatchHeader {
   uint32_t bytes = 0;  // of all its records, headers included
@@ -83,8 +81,7 @@ std::vector<Bytes> EncodeBatch(uint32_t seed, uint64_t offset, std::span<const R
 std::optional<BatchHeader> DecodeBatchHeader(uint32_t seed, uint64_t offset,
                                              std::string_view bytes);
 
-// ---- Records
-// -------------------------------------------------------------------------------------
+// ---- Records -----------------------------------------------------------------------------------
 
 struct RecordHeader {
   uint32_t crc = 0;

@@ -45,8 +45,7 @@ std::string Recovery::SegmentName() const {
   return Describe(Directory::kLog, FileName(FileKind::kJournal, sequences_[segment_]));
 }
 
-// ---- The steps
-// -----------------------------------------------------------------------------------
+// ---- The steps ---------------------------------------------------------------------------------
 
 void Recovery::Start(StoreOutput* output) {
   Issue({.kind = OpKind::kList, .directory = Directory::kLog}, output);
@@ -227,8 +226,7 @@ JournalEnd Recovery::TakeJournalEnd() {
           .next_prepared = next_prepared_};
 }
 
-// ---- Reading the journal
-// -------------------------------------------------------------------------
+// ---- Reading the journal -----------------------------------------------------------------------
 
 std::optional<std::string_view> Recovery::Peek(uint64_t offset, uint64_t size,
                                                StoreOutput* output) {

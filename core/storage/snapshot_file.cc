@@ -45,8 +45,7 @@ Bytes EncodeChunkHeader(Zxid zxid, uint64_t offset, uint32_t length, std::string
 
 }  // namespace
 
-// ---- Writer
-// --------------------------------------------------------------------------------------
+// ---- Writer ------------------------------------------------------------------------------------
 
 SnapshotWriter::SnapshotWriter(uint64_t number, SnapshotRef ref, ServerId server,
                                Operations* operations)
@@ -118,8 +117,7 @@ void SnapshotWriter::Abandon(StoreOutput* output) {
                      output);
 }
 
-// ---- Reader
-// --------------------------------------------------------------------------------------
+// ---- Reader ------------------------------------------------------------------------------------
 
 SnapshotReader::SnapshotReader(SnapshotRef ref, ServerId server, Operations* operations)
     : ref_(ref), server_(server), operations_(operations) {}

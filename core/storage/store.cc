@@ -78,8 +78,7 @@ class Store::Impl {
   std::vector<SnapshotRef> files_;    // snapshots under their names, counting or not
 };
 
-// ---- Journal
-// -------------------------------------------------------------------------------------
+// ---- Journal -----------------------------------------------------------------------------------
 
 void Store::Impl::Append(WriteId id, Record record) {
   if (dead_) return;
@@ -155,8 +154,7 @@ void Store::Impl::RemoveSuperseded(StoreOutput* output) {
   });
 }
 
-// ---- Snapshots
-// -----------------------------------------------------------------------------------
+// ---- Snapshots ---------------------------------------------------------------------------------
 
 void Store::Impl::ReceiveSnapshot(Zxid zxid, bool first, bool last, Bytes data,
                                   StoreOutput* output) {
@@ -228,8 +226,7 @@ void Store::Impl::OnWriterDone(const Operation& operation, StoreOutput* output) 
   journal_.Release(operation.number);
 }
 
-// ---- Completions
-// ---------------------------------------------------------------------------------
+// ---- Completions -------------------------------------------------------------------------------
 
 void Store::Impl::OnDone(const FileDone& done, StoreOutput* output) {
   if (dead_) return;
@@ -280,8 +277,7 @@ void Store::Impl::MaybeServe(StoreOutput* output) {
   output->recovered = std::exchange(recovered_, std::nullopt);
 }
 
-// ---- The facade
-// ----------------------------------------------------------------------------------
+// ---- The facade --------------------------------------------------------------------------------
 
 Store::Store(const StoreOptions& options, uint64_t incarnation)
     : impl_(std::make_unique<Impl>(options, incarnation)) {}

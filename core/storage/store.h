@@ -21,8 +21,7 @@
 
 namespace lockstep::storage {
 
-// ---- The journal's records
-// -----------------------------------------------------------------------
+// ---- The journal's records ---------------------------------------------------------------------
 
 struct TransactionRecord {
   Zxid zxid;

@@ -18,8 +18,7 @@ namespace {
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
-// ---- Encoding
-// ------------------------------------------------------------------------------------
+// ---- Encoding ----------------------------------------------------------------------------------
 
 // Gives the builder a place on the stack, which all headers but a long AckEpoch fit in: messages
 // are encoded several times per transaction.
@@ -158,8 +157,7 @@ struct Encoder {
   }
 };
 
-// ---- Decoding
-// ------------------------------------------------------------------------------------
+// ---- Decoding ----------------------------------------------------------------------------------
 
 Kind KindOf(const Frame& frame) { return static_cast<Kind>(frame.kind); }
 

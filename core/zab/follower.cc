@@ -58,8 +58,7 @@ void Follower::OnLeaderLooking() {
   if (phase_ <= Phase::kDiscovery) Abandon("the leader looks for a leader itself");
 }
 
-// ---- Phase 1: discovery
-// --------------------------------------------------------------------------
+// ---- Phase 1: discovery ------------------------------------------------------------------------
 
 void Follower::On(const LeaderInfo& message, Output* output) {
   if (phase_ != Phase::kDiscovery) return Abandon("LEADERINFO out of order");
@@ -87,8 +86,7 @@ void Follower::SendAckEpoch(bool counts, Output* output) {
   Send(std::move(ack), output);
 }
 
-// ---- Phase 2: synchronization
-// --------------------------------------------------------------------
+// ---- Phase 2: synchronization ------------------------------------------------------------------
 
 void Follower::BeginSynchronization(Output* output) {
   if (phase_ != Phase::kSynchronization || sync_begun_) {
@@ -176,8 +174,7 @@ void Follower::On(const UpToDate& message, Output* output) {
   output->deliveries.push_back(ServiceChanged{Service::kFollowing, leader_, epoch_});
 }
 
-// ---- Phase 3: broadcast
-// --------------------------------------------------------------------------
+// ---- Phase 3: broadcast ------------------------------------------------------------------------
 
 void Follower::On(const Proposal& message, Output* output) {
   if (!sync_begun_ || receiving_) return Abandon("PROPOSAL out of order");

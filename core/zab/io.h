@@ -23,8 +23,7 @@ struct Transaction {
   Bytes body;
 };
 
-// ---- Inputs
-// --------------------------------------------------------------------------------------
+// ---- Inputs ------------------------------------------------------------------------------------
 
 // The peer's deadline has come, or may have. Never wrong to send.
 struct Wake {};
@@ -89,8 +88,7 @@ using Input =
     std::variant<Wake, ReceivedNotification, NotificationLinkUp, ChannelOpened, ChannelClosed,
                  Received, Persisted, Propose, SendRequest, SendReply, AnswerPing, SnapshotChunk>;
 
-// ---- Outputs
-// -------------------------------------------------------------------------------------
+// ---- Outputs -----------------------------------------------------------------------------------
 
 // Durable writes, in the order of `id`; the journal keeps that order on disk.
 struct AppendTransaction {

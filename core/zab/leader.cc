@@ -61,8 +61,7 @@ void Leader::OnReceived(Instant now, ConnectionId channel, const Message& messag
   std::visit([&](const auto& m) { On(channel, found->second, m, output); }, message);
 }
 
-// ---- Phase 1: discovery
-// --------------------------------------------------------------------------
+// ---- Phase 1: discovery ------------------------------------------------------------------------
 
 void Leader::On(ConnectionId channel, Learner& learner, const FollowerInfo& message,
                 Output* output) {
@@ -171,8 +170,7 @@ void Leader::MaybeBeginSynchronization(Output* output) {
   }
 }
 
-// ---- Phase 2: synchronization
-// --------------------------------------------------------------------
+// ---- Phase 2: synchronization ------------------------------------------------------------------
 
 // Decides what the learner gets, and sends it.
 void Leader::Synchronize(ConnectionId channel, Learner& learner, Output* output) {
@@ -276,8 +274,7 @@ void Leader::SendUpToDate(ConnectionId channel, Learner& learner, Output* output
   Send(channel, UpToDate{own_.committed}, output);
 }
 
-// ---- Phase 3: broadcast
-// --------------------------------------------------------------------------
+// ---- Phase 3: broadcast ------------------------------------------------------------------------
 
 bool Leader::CanPropose() const {
   if (phase_ != Phase::kBroadcast || abdicated_ != nullptr) return false;

@@ -98,8 +98,7 @@ void Peer::Impl::Settle(Instant now, Output* output) {
   }
 }
 
-// ---- Transitions
-// ---------------------------------------------------------------------------------
+// ---- Transitions -------------------------------------------------------------------------------
 
 void Peer::Impl::BecomeLooking(const char* reason, Output* output) {
   LS_CHECK(looking() == nullptr);
@@ -141,8 +140,7 @@ void Peer::Impl::BecomeLeading(Instant now, Output* output) {
   role_.emplace<Leader>(&own_).Start(now, output);
 }
 
-// ---- Inputs
-// --------------------------------------------------------------------------------------
+// ---- Inputs ------------------------------------------------------------------------------------
 
 void Peer::Impl::On(Instant now, const Wake&, Output* output) {
   if (Election* election = looking()) {
@@ -279,8 +277,7 @@ void Peer::Impl::TrimHistory() {
   own_.history.Trim(up_to, own_.options.window_transactions, own_.options.window_bytes);
 }
 
-// ---- What can be seen
-// ----------------------------------------------------------------------------
+// ---- What can be seen --------------------------------------------------------------------------
 
 Instant Peer::Impl::next_deadline() const {
   if (const Election* election = looking()) {

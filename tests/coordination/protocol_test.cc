@@ -34,8 +34,7 @@ Bytes Unframed(const Bytes& bytes) {
 
 const std::vector<Acl> kOpen = {{.permissions = 31, .scheme = "world", .id = "anyone"}};
 
-// ---- Requests: what kazoo's serializers write
-// ----------------------------------------------------
+// ---- Requests: what kazoo's serializers write --------------------------------------------------
 
 TEST(ClientProtocol, ConnectRequestIsKazoos) {
   const Bytes bytes = FromHex(
@@ -172,8 +171,7 @@ TEST(ClientProtocol, NullStringsAndVectorsAreEmpty) {
   EXPECT_TRUE(std::get<CreateRequest>(request->body) == (CreateRequest{"", {.null = true}, {}, 0}));
 }
 
-// ---- Replies
-// -------------------------------------------------------------------------------------
+// ---- Replies -----------------------------------------------------------------------------------
 
 Stat SomeStat() {
   return {.czxid = {{1}, 2},
@@ -260,8 +258,7 @@ TEST(ClientProtocol, ARefusedSessionIsAllZero) {
                               std::string("\0\0\0\x10", 4) + std::string(17, 0));
 }
 
-// ---- Frames
-// --------------------------------------------------------------------------------------
+// ---- Frames ------------------------------------------------------------------------------------
 
 std::string Framed(std::string_view body) {
   std::string bytes;
@@ -337,8 +334,7 @@ TEST(FrameCutter, AFrameAtTheBoundIsGiven) {
   EXPECT_THAT(AllFrames(&cutter), ElementsAre("0123456789"));
 }
 
-// ---- Paths
-// ---------------------------------------------------------------------------------------
+// ---- Paths -------------------------------------------------------------------------------------
 
 TEST(Path, WhatZooKeeperAcceptsIsValid) {
   for (const char* path :

@@ -37,8 +37,7 @@ absl::StatusOr<Tree> Load(std::string_view bytes, size_t size = 1 << 20) {
   return loader.Finish();
 }
 
-// ---- A naive model of the state: maps of plain values, one copy per snapshot.
-// --------------------
+// ---- A naive model of the state: maps of plain values, one copy per snapshot. ------------------
 
 struct ModelNode {
   std::string data;
@@ -147,8 +146,7 @@ void ExpectEqual(const Tree& tree, const Model& model) {
   }
 }
 
-// ---- Random transactions that fit the state
-// ------------------------------------------------------
+// ---- Random transactions that fit the state ----------------------------------------------------
 
 template <typename Map>
 const typename Map::value_type& Any(const Map& map) {
@@ -283,8 +281,7 @@ TEST(TreeSnapshotProperty, IsExactWhileTheTreeChanges) {
   }));
 }
 
-// ---- By hand
-// -------------------------------------------------------------------------------------
+// ---- By hand -----------------------------------------------------------------------------------
 
 class SnapshotTest : public ::testing::Test {
  protected:
@@ -381,8 +378,7 @@ TEST_F(SnapshotTest, ALoadedTreeGoesOnAsTheOriginal) {
   EXPECT_EQ(Tree::StatOf(*loaded->Find("/a")), Tree::StatOf(*tree_.Find("/a")));
 }
 
-// ---- Bad bytes
-// -----------------------------------------------------------------------------------
+// ---- Bad bytes ---------------------------------------------------------------------------------
 
 TEST_F(SnapshotTest, NoCutOfASnapshotLoads) {
   Create("/a");

@@ -85,8 +85,7 @@ class LinksTest : public ::testing::Test {
   std::map<ServerId, ConnectionId> dialed_;
 };
 
-// ---- Election connections
-// ------------------------------------------------------------------------
+// ---- Election connections ----------------------------------------------------------------------
 
 TEST_F(LinksTest, EachOtherVoterIsDialed) {
   ASSERT_EQ(dialed_.size(), 2u);
@@ -162,8 +161,7 @@ TEST_F(LinksTest, AWordOnAConnectionThatWeDialedIsRefused) {
   EXPECT_THAT(output_.closes, ElementsAre(dialed_[k2]));
 }
 
-// ---- Dialing again
-// -------------------------------------------------------------------------------
+// ---- Dialing again -----------------------------------------------------------------------------
 
 TEST_F(LinksTest, AFailedDialIsRepeatedEverMoreSlowly) {
   std::vector<int64_t> waits;
@@ -224,8 +222,7 @@ TEST_F(LinksTest, ADialThatIsNotAnsweredIsGivenUpAndRepeated) {
   EXPECT_EQ(output_.dials[0].to, k2);
 }
 
-// ---- Greetings
-// -----------------------------------------------------------------------------------
+// ---- Greetings ---------------------------------------------------------------------------------
 
 TEST_F(LinksTest, AGreetingForAnotherServerIsRefused) {
   Accept(Accepted(1), LinkKind::kElection);
@@ -295,8 +292,7 @@ TEST_F(LinksTest, OnlySoManyMayBeUngreeted) {
   EXPECT_THAT(output_.closes, IsEmpty());
 }
 
-// ---- Channels
-// ------------------------------------------------------------------------------------
+// ---- Channels ----------------------------------------------------------------------------------
 
 TEST_F(LinksTest, AChannelOfALearnerOpensWithItsGreeting) {
   Accept(Accepted(1), LinkKind::kLearner);

@@ -321,8 +321,7 @@ TEST(Server, AFailedSyncStopsTheServerBeforeTheClientHearsOfSuccess) {
   EXPECT_EQ(host.TakeSent(connection), "");
 }
 
-// ---- Four-letter words, through the connection
-// ---------------------------------------------------
+// ---- Four-letter words, through the connection -------------------------------------------------
 
 TEST(FourLetterWords, AreAnsweredWhenTheirLastByteHasCome) {
   Host host;

@@ -223,8 +223,7 @@ TEST(Config, FourLetterWordsMustBeWords) {
   EXPECT_THAT(ParseMore("4lw.commands.whitelist=stat,status").errors, SizeIs(1));
 }
 
-// ---- server.N
-// ------------------------------------------------------------------------------------
+// ---- server.N ----------------------------------------------------------------------------------
 
 TEST(MemberLine, HasAHostTwoPortsAndMore) {
   const absl::StatusOr<Member> plain = ParseMemberLine("server.1", "a.example:2888:3888");
@@ -272,8 +271,7 @@ TEST(Endpoint, IsHostAndPort) {
   }
 }
 
-// ---- Which server this is
-// ------------------------------------------------------------------------
+// ---- Which server this is ----------------------------------------------------------------------
 
 constexpr char kThree[] = "server.1=a:1:2\nserver.2=b:1:2;2182\nserver.3=c:1:2\n";
 

@@ -171,8 +171,7 @@ TEST_F(FileExecutorTest, FullDiskIsToldApart) {
   EXPECT_THAT(done.message, HasSubstr("No space left on device"));
 }
 
-// ---- The threads
-// ---------------------------------------------------------------------------------
+// ---- The threads -------------------------------------------------------------------------------
 
 class FilesTest : public testing::Test {
  protected:

@@ -28,8 +28,7 @@ class StoreHarness {
   explicit StoreHarness(StoreOptions options, uint64_t sector_bytes = 64)
       : options_(options), disk_(sector_bytes) {}
 
-  // ---- Driving
-  // -----------------------------------------------------------------------------------
+  // ---- Driving ---------------------------------------------------------------------------------
 
   // A new incarnation on what the disk has. Recovery only begins.
   void Restart() {
@@ -124,8 +123,7 @@ class StoreHarness {
     for (size_t i = 0; i < SnapshotPieces(zxid).size(); ++i) ReceivePiece(zxid, i);
   }
 
-  // ---- Looking
-  // -----------------------------------------------------------------------------------
+  // ---- Looking ---------------------------------------------------------------------------------
 
   FakeDisk& disk() { return disk_; }
   Store& store() { return *store_; }
@@ -149,8 +147,7 @@ class StoreHarness {
                                                [kind](const Event& e) { return e.kind == kind; }));
   }
 
-  // ---- The model
-  // ---------------------------------------------------------------------------------
+  // ---- The model -------------------------------------------------------------------------------
 
   // What is wrong with what recovery found, or nothing. If nothing, the model goes on from there.
   std::string CheckRecovered() {

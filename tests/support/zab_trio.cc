@@ -78,8 +78,7 @@ ZabTrio::ZabTrio(uint32_t size, PeerOptions options) : options_(std::move(option
   hosts_.resize(size);
 }
 
-// ---- Time
-// ----------------------------------------------------------------------------------------
+// ---- Time --------------------------------------------------------------------------------------
 
 void ZabTrio::Schedule(Duration after, Arrival arrival) {
   queue_.emplace(std::pair(now_ + after, sequence_++), std::move(arrival));
@@ -179,8 +178,7 @@ ServerId ZabTrio::Elect(Duration limit) {
   return {};
 }
 
-// ---- Servers
-// -------------------------------------------------------------------------------------
+// ---- Servers -----------------------------------------------------------------------------------
 
 void ZabTrio::Disk(ServerId server, uint32_t accepted, uint32_t current, std::string_view history) {
   LS_CHECK_EQ(at(server).incarnation, 0u);
@@ -243,8 +241,7 @@ ServerId ZabTrio::leader() const {
   return best;
 }
 
-// ---- Disks
-// ---------------------------------------------------------------------------------------
+// ---- Disks -------------------------------------------------------------------------------------
 
 void ZabTrio::Apply(Host* host, const Persist& persist) {
   DurableState& disk = host->disk;
@@ -302,8 +299,7 @@ void ZabTrio::Compact(ServerId server) {
   std::erase_if(host.disk.transactions, [&](const Transaction& t) { return t.zxid <= zxid; });
 }
 
-// ---- Network
-// -------------------------------------------------------------------------------------
+// ---- Network -----------------------------------------------------------------------------------
 
 bool ZabTrio::Connected(ServerId a, ServerId b) const {
   if (group_.empty() || a == b) return true;
@@ -433,8 +429,7 @@ void ZabTrio::BreakChannel(ServerId learner) {
   }
 }
 
-// ---- One step
-// ------------------------------------------------------------------------------------
+// ---- One step ----------------------------------------------------------------------------------
 
 void ZabTrio::Step(ServerId server, const Input& input) {
   Output output;
@@ -508,8 +503,7 @@ void ZabTrio::SendSnapshot(ServerId leader, const StartSnapshot& start) {
                 .input = SnapshotChunk{start.channel, Serialize(rest), true}});
 }
 
-// ---- Application
-// ---------------------------------------------------------------------------------
+// ---- Application -------------------------------------------------------------------------------
 
 void ZabTrio::Applied(ServerId server, const Transaction& transaction) {
   size_t index = at(server).state.size() - 1;

@@ -104,8 +104,7 @@ class FollowerTest : public ::testing::Test {
   Follower follower_;
 };
 
-// ---- The channel
-// ---------------------------------------------------------------------------------
+// ---- The channel -------------------------------------------------------------------------------
 
 TEST_F(FollowerTest, OpensAChannelToItsLeader) {
   ASSERT_EQ(output_.opens.size(), 1u);
@@ -178,8 +177,7 @@ TEST_F(FollowerTest, EventsOfAFormerChannelAreIgnored) {
   EXPECT_EQ(abandoned(), "");
 }
 
-// ---- Discovery
-// -----------------------------------------------------------------------------------
+// ---- Discovery ---------------------------------------------------------------------------------
 
 TEST_F(FollowerTest, PromisesAnEpochOnlyWhenThePromiseIsDurable) {
   ToDiscovery();
@@ -233,8 +231,7 @@ TEST_F(FollowerTest, AbandonsAfterASecondLeaderInfo) {
   EXPECT_EQ(abandoned(), "LEADERINFO out of order");
 }
 
-// ---- Synchronization
-// -----------------------------------------------------------------------------
+// ---- Synchronization ---------------------------------------------------------------------------
 
 TEST_F(FollowerTest, LogsTheTransactionsOfADiff) {
   ToSynchronization();
@@ -382,8 +379,7 @@ TEST_F(FollowerTest, AProposalBehindNewLeaderIsAcknowledgedByItself) {
   EXPECT_THAT(sent(), ElementsAre("AckNewLeader 2", "Ack <2,1>"));
 }
 
-// ---- Broadcast
-// -----------------------------------------------------------------------------------
+// ---- Broadcast ---------------------------------------------------------------------------------
 
 TEST_F(FollowerTest, ServesFromUpToDateOnAndNotBefore) {
   ToAcknowledged();
@@ -478,8 +474,7 @@ TEST_F(FollowerTest, DropsWhatTheApplicationSaysTooEarly) {
   EXPECT_STREQ(output_.events.at(1).reason, "answer to a ping of a lost leader");
 }
 
-// ---- Time
-// ----------------------------------------------------------------------------------------
+// ---- Time --------------------------------------------------------------------------------------
 
 TEST_F(FollowerTest, MustBeUpToDateWithinInitLimit) {
   ToAcknowledged();

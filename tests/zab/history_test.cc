@@ -172,8 +172,7 @@ TEST(HistoryDeathTest, RefusesToGoBack) {
   EXPECT_DEATH(history.Truncate(Z(1, 1), {1}), "check failed: Contains");
 }
 
-// ---- Against a model that keeps everything and searches it naively
-// -------------------------------
+// ---- Against a model that keeps everything and searches it naively -----------------------------
 
 struct Model {
   std::vector<Transaction> all;  // the whole history, forgotten or not

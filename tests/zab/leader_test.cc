@@ -122,8 +122,7 @@ class LeaderTest : public ::testing::Test {
   Leader leader_;
 };
 
-// ---- Discovery
-// -----------------------------------------------------------------------------------
+// ---- Discovery ---------------------------------------------------------------------------------
 
 TEST_F(LeaderTest, WaitsForAQuorumBeforeItChoosesAnEpoch) {
   EXPECT_EQ(leader_.epoch(), Epoch{0});
@@ -248,8 +247,7 @@ TEST_F(LeaderTest, GivesUpWhenItHasPromisedTheLastEpochItself) {
   EXPECT_EQ(abdicated(), "no epoch is left");
 }
 
-// ---- Synchronization
-// -----------------------------------------------------------------------------
+// ---- Synchronization ---------------------------------------------------------------------------
 
 TEST_F(LeaderTest, SendsWhatIsMissing) {
   ToEpochSent();
@@ -363,8 +361,7 @@ TEST_F(LeaderTest, UpToDateTellsTheNewestCommit) {
   EXPECT_THAT(sent(3), ElementsAre("UpToDate <2,1>"));
 }
 
-// ---- Broadcast
-// -----------------------------------------------------------------------------------
+// ---- Broadcast ---------------------------------------------------------------------------------
 
 TEST_F(LeaderTest, CommitsWhatAQuorumHasDurably) {
   ToBroadcast();
@@ -467,8 +464,7 @@ TEST_F(LeaderTest, PassesOnWhatAPingBrings) {
   EXPECT_THAT(output_.deliveries, IsEmpty());
 }
 
-// ---- Whom it drops
-// -------------------------------------------------------------------------------
+// ---- Whom it drops -----------------------------------------------------------------------------
 
 TEST_F(LeaderTest, DropsWhatIsOutOfOrder) {
   struct Case {
@@ -653,8 +649,7 @@ TEST_F(LeaderTest, AChannelThatNeverIntroducesItselfIsClosed) {
   EXPECT_EQ(leader_.learner_count(), 1u);
 }
 
-// ---- When it gives up
-// ----------------------------------------------------------------------------
+// ---- When it gives up --------------------------------------------------------------------------
 
 TEST_F(LeaderTest, StepsDownWithoutAQuorum) {
   ToBroadcast();

@@ -74,8 +74,7 @@ TEST(PlanSync, TheLearnersBaseMayBeTheCommonPart) {
   ExpectPlan(PlanSync(ours, theirs.EpochEnds(1024)), Mode::kTrunc, Z(1, 2));
 }
 
-// ---- Against brute force, over histories that can come about
-// -------------------------------------
+// ---- Against brute force, over histories that can come about -----------------------------------
 
 // Servers with histories as Zab makes them: in each epoch some server leads, some take over its
 // history in full or in part, and then log a part of what it proposes.
