@@ -200,14 +200,6 @@ void Server::Impl::On(const Accepted& input) {
     output_->closes.push_back(input.connection);  // recovery: the dialer tries again
     return;
   }
-  if (undecided_.size() >= kUndecidedMax) {
-    // The one that has said nothing for longest is the likeliest to go on so.
-    output_->events.push_back({.kind = EventKind::kConnectionRefused,
-                               .detail = undecided_.begin()->first.value,
-                               .reason = "too many connections that say nothing"});
-    output_->closes.push_back(undecided_.begin()->first);
-    undecided_.erase(undecided_.begin());
-  }
   uint64_t from_there = 0;
   for (const auto& [other, undecided] : undecided_) {
     from_there += undecided.address == input.address ? 1 : 0;
@@ -219,6 +211,14 @@ void Server::Impl::On(const Accepted& input) {
                                .reason = "too many connections from one address say nothing"});
     output_->closes.push_back(input.connection);
     return;
+  }
+  if (undecided_.size() >= kUndecidedMax) {
+    // The one that has said nothing for longest is the likeliest to go on so.
+    output_->events.push_back({.kind = EventKind::kConnectionRefused,
+                               .detail = undecided_.begin()->first.value,
+                               .reason = "too many connections that say nothing"});
+    output_->closes.push_back(undecided_.begin()->first);
+    undecided_.erase(undecided_.begin());
   }
   undecided_[input.connection] = {
       .address = input.address, .port = input.port, .until = now_ + kUndecidedTimeout};
