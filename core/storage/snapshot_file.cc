@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/base/check.h"
-#include "core/storage/crc32c.h"
+#include "core/base/crc32c.h"
 #include "core/storage/file_names.h"
 #include "core/storage/little_endian.h"
 

@@ -1,12 +1,11 @@
 #include "core/wire/frame.h"
 
-#include <isa-l/crc.h>
-
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/crc32c.h"
 
 namespace lockstep::wire {
 namespace {
@@ -31,31 +30,13 @@ uint32_t Read32(const uint8_t* from) {
          uint32_t{from[3]} << 24;
 }
 
-// CRC-32C over pieces, one after the other.
-class Crc {
- public:
-  void Add(const void* data, size_t size) {
-    if (size == 0) return;
-    LS_CHECK_LE(size, size_t{std::numeric_limits<int>::max()});
-    // ISA-L only reads from the buffer; its signature is older than const.
-    auto* bytes = const_cast<unsigned char*>(static_cast<const unsigned char*>(data));
-    state_ = crc32_iscsi(bytes, static_cast<int>(size), state_);
-  }
-  uint32_t value() const { return ~state_; }
-
- private:
-  uint32_t state_ = ~uint32_t{0};
-};
-
 // Kind, version and lengths are covered too: one flipped bit there would turn a message into
 // another one, whose own bytes are in order.
 uint32_t Checksum(const uint8_t* start, const void* header, size_t header_size,
                   const Bytes& payload) {
-  Crc crc;
-  crc.Add(start, kCrcAt);
-  crc.Add(header, header_size);
-  crc.Add(payload.data(), payload.size());
-  return crc.value();
+  uint32_t crc = Crc32c(0, {reinterpret_cast<const char*>(start), kCrcAt});
+  crc = Crc32c(crc, {static_cast<const char*>(header), header_size});
+  return Crc32c(crc, payload.view());
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/storage/crc32c.h"
 #include "core/storage/file_names.h"
 #include "core/storage/segment_table.h"
 
@@ -41,13 +40,6 @@ const SegmentHeader kHeader{.server = {3},
                                            .current_epoch = {4},
                                            .snapshot = {SnapshotRef::Kind::kReceived, At(3, 9)},
                                            .last = At(4, 2)}};
-
-TEST(Crc32c, KnownVectors) {
-  EXPECT_EQ(Crc32c(0, ""), 0u);
-  EXPECT_EQ(Crc32c(0, "123456789"), 0xe3069283u);
-  EXPECT_EQ(Crc32c(0, std::string(32, '\0')), 0x8a9136aau);  // RFC 3720, B.4
-  EXPECT_EQ(Crc32c(Crc32c(0, "12345"), "6789"), 0xe3069283u);
-}
 
 TEST(FileNames, AreParsedBack) {
   EXPECT_EQ(FileName(FileKind::kJournal, 0x1a), "journal.000000000000001a");

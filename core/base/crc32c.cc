@@ -1,10 +1,10 @@
-#include "core/storage/crc32c.h"
+#include "core/base/crc32c.h"
 
 #include <isa-l/crc.h>
 
 #include <algorithm>
 
-namespace lockstep::storage {
+namespace lockstep {
 
 uint32_t Crc32c(uint32_t crc, std::string_view data) {
   // ISA-L hands out the register itself; the usual inversion at both ends is ours to add. It takes
@@ -21,4 +21,4 @@ uint32_t Crc32c(uint32_t crc, std::string_view data) {
   return ~state;
 }
 
-}  // namespace lockstep::storage
+}  // namespace lockstep
