@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "core/coordination/frame_cutter.h"
+#include "core/base/frame_cutter.h"
 #include "core/coordination/protocol.h"
 #include "core/coordination/tree.h"
 

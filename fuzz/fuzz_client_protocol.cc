@@ -9,13 +9,14 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/coordination/frame_cutter.h"
+#include "core/base/frame_cutter.h"
 #include "core/coordination/path.h"
 #include "core/coordination/protocol.h"
 
 namespace {
 
 using lockstep::Bytes;
+using lockstep::FrameCutter;
 using lockstep::Zxid;
 using namespace lockstep::coordination;
 

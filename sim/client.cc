@@ -99,7 +99,7 @@ void Client::Dial(Instant now, ClientOutput* output) {
   server_ = static_cast<uint32_t>(random_.Below(servers_));
   if (server_ == last && servers_ > 1 && random_.Chance(3, 4)) server_ = (server_ + 1) % servers_;
   connection_ = {++connections_dialed_};
-  cutter_ = coordination::FrameCutter(kFrameBytesMax);
+  cutter_ = FrameCutter(kFrameBytesMax);
   output->dials.push_back({connection_, server_});
 }
 

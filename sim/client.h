@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/base/bytes.h"
+#include "core/base/frame_cutter.h"
 #include "core/base/ids.h"
 #include "core/base/random.h"
 #include "core/base/time.h"
-#include "core/coordination/frame_cutter.h"
 #include "core/coordination/protocol.h"
 #include "sim/checkers/client_history.h"
 #include "sim/plan.h"
@@ -109,7 +109,7 @@ class Client {
   uint64_t connections_dialed_ = 0;
   uint32_t server_ = 0;
   uint32_t session_server_ = 0;  // where the session was last
-  coordination::FrameCutter cutter_;
+  FrameCutter cutter_;
   SessionId session_;
   std::string password_;
   Duration timeout_;

@@ -15,12 +15,12 @@
 
 #include "absl/container/btree_set.h"
 #include "core/base/bytes.h"
+#include "core/base/frame_cutter.h"
 #include "core/base/ids.h"
 #include "core/base/random.h"
 #include "core/base/time.h"
 #include "core/base/timer_table.h"
 #include "core/base/zxid.h"
-#include "core/coordination/frame_cutter.h"
 #include "core/coordination/protocol.h"
 
 namespace lockstep::coordination {

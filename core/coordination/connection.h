@@ -9,11 +9,11 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/bytes.h"
+#include "core/base/frame_cutter.h"
 #include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/base/zxid.h"
 #include "core/coordination/forward.h"
-#include "core/coordination/frame_cutter.h"
 #include "core/coordination/protocol.h"
 
 namespace lockstep::coordination {

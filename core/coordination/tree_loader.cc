@@ -1,7 +1,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/coordination/frame_cutter.h"
+#include "core/base/frame_cutter.h"
 #include "core/coordination/jute.h"
 #include "core/coordination/jute_records.h"
 #include "core/coordination/path.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/coordination/frame_cutter.h"
+#include "core/base/frame_cutter.h"
 #include "core/coordination/protocol.h"
 #include "core/coordination/service.h"
 

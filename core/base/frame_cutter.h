@@ -1,5 +1,5 @@
-// Cuts the byte stream of ZooKeeper's client protocol into frames: length:int32 (big-endian) and
-// that many bytes.
+// Cuts a byte stream into frames: length:int32 (big-endian) and that many bytes. So both
+// ZooKeeper's client protocol and Kafka's travel.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/bytes.h"
 
-namespace lockstep::coordination {
+namespace lockstep {
 
 // A frame that lies in one piece is a slice of it. The start of a frame that ends in a later piece
 // is copied, so that a trickle of bytes neither pins receive buffers nor costs more than it is
@@ -42,4 +42,4 @@ class FrameCutter {
   size_t buffered_ = 0;
 };
 
-}  // namespace lockstep::coordination
+}  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "core/coordination/frame_cutter.h"
+#include "core/base/frame_cutter.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "core/base/check.h"
 
-namespace lockstep::coordination {
+namespace lockstep {
 namespace {
 
 constexpr size_t kLengthBytes = 4;
@@ -84,4 +84,4 @@ Bytes FrameCutter::TakeFromFirst(size_t size) {
   return taken;
 }
 
-}  // namespace lockstep::coordination
+}  // namespace lockstep
