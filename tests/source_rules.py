@@ -10,6 +10,7 @@ LINES_MAX = 800
 # folder -> what it may include of ours; the folder itself is always allowed. A name without a slash is all of core/NAME.
 MAY_INCLUDE = {
     "core/base": [],
+    "core/kafka": ["core/base"],
     "core/zab": ["core/base"],
     "core/storage": ["core/base"],
     "core/coordination": ["core/base"],
