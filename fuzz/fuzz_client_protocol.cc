@@ -21,10 +21,11 @@ using lockstep::Zxid;
 using namespace lockstep::coordination;
 
 constexpr OpCode kOps[] = {
-    OpCode::kCreate,  OpCode::kDelete, OpCode::kExists,       OpCode::kGetData,
-    OpCode::kSetData, OpCode::kGetAcl, OpCode::kSetAcl,       OpCode::kGetChildren,
-    OpCode::kSync,    OpCode::kPing,   OpCode::kGetChildren2, OpCode::kCreate2,
-    OpCode::kAuth,    OpCode{14},      OpCode::kSetWatches,   OpCode::kCloseSession,
+    OpCode::kCreate,      OpCode::kDelete,   OpCode::kExists,       OpCode::kGetData,
+    OpCode::kSetData,     OpCode::kGetAcl,   OpCode::kSetAcl,       OpCode::kGetChildren,
+    OpCode::kSync,        OpCode::kPing,     OpCode::kGetChildren2, OpCode::kCreate2,
+    OpCode::kAuth,        OpCode{14},        OpCode::kSetWatches,   OpCode::kCloseSession,
+    OpCode::kSetWatches2, OpCode::kAddWatch, OpCode::kCheckWatches, OpCode::kRemoveWatches,
 };
 
 Bytes WithoutLength(const Bytes& frame) {

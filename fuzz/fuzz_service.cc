@@ -185,7 +185,7 @@ class World {
         {.permissions = detail % 8 == 7 ? detail % 32 : 31, .scheme = "world", .id = "anyone"}};
     const int32_t xid = ++xid_;
     const ConnectionId id = remote->first;
-    switch (in.Byte() % 14) {
+    switch (in.Byte() % 17) {
       case 0:
       case 1:
         return Send(id,
@@ -220,6 +220,20 @@ class World {
                                                         .data = {path},
                                                         .exist = {path, "/c"},
                                                         .child = {path, "/a"}}));
+      case 14:
+        return Send(
+            id,
+            EncodeRequest(kXidSetWatches, OpCode::kSetWatches2,
+                          SetWatches2Request{
+                              {.relative_zxid = {epoch_, detail}, .data = {path}, .child = {path}},
+                              {path, "/c"},
+                              {"/", path}}));
+      case 15:
+        return Send(id, EncodeRequest(xid, OpCode::kAddWatch,
+                                      AddWatchRequest{path, AddWatchMode{detail % 3}}));
+      case 16:
+        return Send(id, EncodeRequest(xid, watch ? OpCode::kCheckWatches : OpCode::kRemoveWatches,
+                                      RemoveWatchesRequest{path, WatcherType{detail % 7}}));
       default:
         return Send(id, EncodeRequest(xid, OpCode::kCloseSession, CloseSessionRequest()));
     }

@@ -150,6 +150,7 @@ std::optional<uint64_t> Client::Call(Instant now, OpCode op, const RequestBody& 
   LS_CHECK(op != OpCode::kPing);
   LS_CHECK(op != OpCode::kAuth);
   LS_CHECK(op != OpCode::kSetWatches);
+  LS_CHECK(op != OpCode::kSetWatches2);
   LS_CHECK(op != OpCode::kCloseSession);
   if (over() || closing_ || calls_under_way() >= options_.requests_max) return std::nullopt;
   Pending pending{.call = next_call_++, .xid = NextXid(), .op = op};
@@ -163,6 +164,12 @@ std::optional<uint64_t> Client::Call(Instant now, OpCode op, const RequestBody& 
     if (data->watch) watch(WatchKind::kData, data->path);
   } else if (const auto* children = std::get_if<GetChildrenRequest>(&body)) {
     if (children->watch) watch(WatchKind::kChildren, children->path);
+  } else if (const auto* add = std::get_if<AddWatchRequest>(&body)) {
+    const bool recursive = add->mode == AddWatchMode::kPersistentRecursive;
+    watch(recursive ? WatchKind::kRecursive : WatchKind::kPersistent, add->path);
+  } else if (const auto* remove = std::get_if<RemoveWatchesRequest>(&body)) {
+    if (op == OpCode::kRemoveWatches) watch(WatchKind::kRemoved, remove->path);
+    pending.removed = remove->type;
   }
   pending.frame = EncodeRequest(pending.xid, op, body);
   const uint64_t call = pending.call;
@@ -202,25 +209,32 @@ void Client::SendWaiting(Instant now, ClientOutput* output) {
 // Tells the new server what this client watches. Before any other request, so that no change can
 // slip in between; what has changed since the last reply fires at once.
 void Client::SendWatches(Instant now, ClientOutput* output) {
-  SetWatchesRequest request{.relative_zxid = last_zxid_};
+  const size_t bytes_max = std::min<size_t>(kSetWatchesBytesMax, options_.frame_bytes_max / 2);
+  SetWatches2Request request{.one_shot = {.relative_zxid = last_zxid_}};
   size_t bytes = 0;
   auto flush = [&] {
     if (bytes == 0) return;
-    Transmit(now, EncodeRequest(kXidSetWatches, OpCode::kSetWatches, request), output);
-    request = {.relative_zxid = last_zxid_};
+    // Servers before ZooKeeper 3.6 know setWatches alone.
+    const bool one_shot = request.persistent.empty() && request.recursive.empty();
+    Transmit(now,
+             one_shot ? EncodeRequest(kXidSetWatches, OpCode::kSetWatches, request.one_shot)
+                      : EncodeRequest(kXidSetWatches, OpCode::kSetWatches2, request),
+             output);
+    request = {.one_shot = {.relative_zxid = last_zxid_}};
     bytes = 0;
   };
-  auto add = [&](const absl::btree_set<std::string>& paths,
-                 std::vector<std::string_view> SetWatchesRequest::* to) {
+  auto add = [&](const absl::btree_set<std::string>& paths, std::vector<std::string_view>* to) {
     for (const std::string& path : paths) {
-      if (bytes + path.size() + 4 > kSetWatchesBytesMax) flush();
-      (request.*to).push_back(path);
+      if (bytes + path.size() + 4 > bytes_max) flush();
+      to->push_back(path);
       bytes += path.size() + 4;
     }
   };
-  add(data_watches_, &SetWatchesRequest::data);
-  add(exist_watches_, &SetWatchesRequest::exist);
-  add(child_watches_, &SetWatchesRequest::child);
+  add(data_watches_, &request.one_shot.data);
+  add(exist_watches_, &request.one_shot.exist);
+  add(child_watches_, &request.one_shot.child);
+  add(persistent_watches_, &request.persistent);
+  add(recursive_watches_, &request.recursive);
   flush();
 }
 
@@ -247,6 +261,12 @@ bool Client::OnFrame(Instant now, const Bytes& frame, ClientOutput* output) {
   if (!header.ok()) return false;
   if (header->xid == kXidNotification) return OnEvent(frame, output);
   last_zxid_ = std::max(last_zxid_, header->zxid);
+  if (header->xid == kXidSetWatches && header->error != ErrorCode::kOk) {
+    // The watches are not set, and the owner of this machine would wait for ever. Perhaps the next
+    // server knows the request; not at once, since they may all be alike.
+    failures_ = order_.size() - 1;
+    return false;
+  }
   if (header->xid == kXidPing || header->xid == kXidSetWatches) return true;
   return OnReply(*header, frame, output);
 }
@@ -320,6 +340,23 @@ void Client::RememberWatch(const Pending& pending, ErrorCode error) {
     data_watches_.insert(pending.path);
   } else if (ok && pending.watch == WatchKind::kChildren) {
     child_watches_.insert(pending.path);
+  } else if (ok && pending.watch == WatchKind::kPersistent) {
+    persistent_watches_.insert(pending.path);
+  } else if (ok && pending.watch == WatchKind::kRecursive) {
+    recursive_watches_.insert(pending.path);
+  } else if (ok && pending.watch == WatchKind::kRemoved) {
+    ForgetWatches(pending.path, pending.removed);
+  }
+}
+
+void Client::ForgetWatches(const std::string& path, WatcherType type) {
+  const bool any = type == WatcherType::kAny;
+  if (any || type == WatcherType::kChildren) child_watches_.erase(path);
+  if (any || type == WatcherType::kPersistent) persistent_watches_.erase(path);
+  if (any || type == WatcherType::kPersistentRecursive) recursive_watches_.erase(path);
+  if (any || type == WatcherType::kData) {
+    data_watches_.erase(path);
+    exist_watches_.erase(path);
   }
 }
 

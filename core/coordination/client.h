@@ -82,8 +82,10 @@ class Client {
   void Start(Instant now, ClientOutput* output);
   // Sends the request, or keeps it until there is a connection. The number by which its completion
   // names it; nothing if requests_max are under way, or the session is over. Watches that the
-  // request sets are set again after each reconnection, until they fire.
-  // Requires: `op` is one of the calls: not ping, auth, setWatches or closeSession.
+  // request sets are set again after each reconnection, until they fire or, if they are persistent
+  // (addWatch), are removed. What a one-shot watch has missed between two connections, it tells
+  // then; what a persistent one has missed, nothing tells: its owner reads anew upon kConnected.
+  // Requires: `op` is one of the calls: not ping, auth, setWatches, setWatches2 or closeSession.
   std::optional<uint64_t> Call(Instant now, OpCode op, const RequestBody& body,
                                ClientOutput* output);
   // Ends the session, if a server can be told, and the client.
@@ -105,14 +107,24 @@ class Client {
  private:
   enum class Timer { kRetry, kDial, kSilence, kPing, kCount };
   enum class Link : uint8_t { kNone, kDialing, kHandshake, kUp };
-  enum class WatchKind : uint8_t { kNone, kData, kExists, kChildren };
+  // What the reply to a request says about watches.
+  enum class WatchKind : uint8_t {
+    kNone,
+    kData,
+    kExists,
+    kChildren,
+    kPersistent,
+    kRecursive,
+    kRemoved
+  };
   struct Pending {
     uint64_t call = 0;
     int32_t xid = 0;
     OpCode op{};
     WatchKind watch = WatchKind::kNone;
-    std::string path;  // of the watch
-    Bytes frame;       // until sent
+    std::string path;       // of the watch
+    WatcherType removed{};  // kRemoved
+    Bytes frame;            // until sent
   };
 
   bool over() const { return state_ == ClientState::kExpired || state_ == ClientState::kClosed; }
@@ -132,6 +144,7 @@ class Client {
   bool OnEvent(const Bytes& frame, ClientOutput* output);
   bool OnReply(const ReplyHeader& header, const Bytes& frame, ClientOutput* output);
   void RememberWatch(const Pending& pending, ErrorCode error);
+  void ForgetWatches(const std::string& path, WatcherType type);
   int32_t NextXid();
 
   const ClientOptions options_;
@@ -159,10 +172,12 @@ class Client {
   std::deque<Pending> waiting_;  // for a connection
   bool closing_ = false;         // closeSession was sent
 
-  // Watches that have not fired, by what setWatches calls them.
+  // Watches that have neither fired nor been removed, by what setWatches2 calls them.
   absl::btree_set<std::string> data_watches_;
   absl::btree_set<std::string> exist_watches_;
   absl::btree_set<std::string> child_watches_;
+  absl::btree_set<std::string> persistent_watches_;
+  absl::btree_set<std::string> recursive_watches_;
 };
 
 }  // namespace lockstep::coordination

@@ -51,6 +51,18 @@ template <typename Codec, Is<SetWatchesRequest> T>
 void Fields(Codec& codec, T& record) {
   codec(record.relative_zxid, record.data, record.exist, record.child);
 }
+template <typename Codec, Is<SetWatches2Request> T>
+void Fields(Codec& codec, T& record) {
+  codec(record.one_shot, record.persistent, record.recursive);
+}
+template <typename Codec, Is<AddWatchRequest> T>
+void Fields(Codec& codec, T& record) {
+  codec(record.path, record.mode);
+}
+template <typename Codec, Is<RemoveWatchesRequest> T>
+void Fields(Codec& codec, T& record) {
+  codec(record.path, record.type);
+}
 template <typename Codec, Is<AuthRequest> T>
 void Fields(Codec& codec, T& record) {
   codec(record.type, record.scheme, record.auth);
@@ -82,6 +94,10 @@ void Fields(Codec& codec, T& record) {
 template <typename Codec, Is<GetChildren2Response> T>
 void Fields(Codec& codec, T& record) {
   codec(record.children, record.stat);
+}
+template <typename Codec, Is<AddWatchResponse> T>
+void Fields(Codec& codec, T& record) {
+  codec(record.error);
 }
 template <typename Codec, Is<WatcherEvent> T>
 void Fields(Codec& codec, T& record) {
@@ -129,6 +145,13 @@ RequestBody BodyOf(OpCode op) {
       return AuthRequest();
     case OpCode::kSetWatches:
       return SetWatchesRequest();
+    case OpCode::kSetWatches2:
+      return SetWatches2Request();
+    case OpCode::kAddWatch:
+      return AddWatchRequest();
+    case OpCode::kCheckWatches:
+    case OpCode::kRemoveWatches:
+      return RemoveWatchesRequest();
     case OpCode::kCloseSession:
       return CloseSessionRequest();
   }
@@ -154,10 +177,15 @@ ResponseBody ResponseOf(OpCode op) {
       return GetChildrenResponse();
     case OpCode::kGetChildren2:
       return GetChildren2Response();
+    case OpCode::kAddWatch:
+      return AddWatchResponse();
     case OpCode::kDelete:
     case OpCode::kPing:
     case OpCode::kAuth:
     case OpCode::kSetWatches:
+    case OpCode::kSetWatches2:
+    case OpCode::kCheckWatches:
+    case OpCode::kRemoveWatches:
     case OpCode::kCloseSession:
       return EmptyResponse();
   }
@@ -217,6 +245,14 @@ std::string ToString(OpCode op) {
       return "auth";
     case OpCode::kSetWatches:
       return "setWatches";
+    case OpCode::kSetWatches2:
+      return "setWatches2";
+    case OpCode::kAddWatch:
+      return "addWatch";
+    case OpCode::kCheckWatches:
+      return "checkWatches";
+    case OpCode::kRemoveWatches:
+      return "removeWatches";
     case OpCode::kCloseSession:
       return "closeSession";
   }

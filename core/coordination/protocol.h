@@ -36,8 +36,12 @@ enum class OpCode : int32_t {
   kPing = 11,
   kGetChildren2 = 12,
   kCreate2 = 15,
+  kCheckWatches = 17,
+  kRemoveWatches = 18,
   kAuth = 100,
   kSetWatches = 101,
+  kSetWatches2 = 105,
+  kAddWatch = 106,
   kCloseSession = -11,
 };
 // "getData"; "op 14" for what has no name here.
@@ -47,7 +51,7 @@ std::string ToString(OpCode op);
 inline constexpr int32_t kXidNotification = -1;
 inline constexpr int32_t kXidPing = -2;
 inline constexpr int32_t kXidAuth = -4;
-inline constexpr int32_t kXidSetWatches = -8;
+inline constexpr int32_t kXidSetWatches = -8;  // and setWatches2
 
 // Any version of the data: delete and setData without a condition.
 inline constexpr int32_t kAnyVersion = -1;
@@ -160,6 +164,32 @@ struct SetWatchesRequest {
   std::vector<std::string_view> child;
   bool operator==(const SetWatchesRequest&) const = default;
 };
+// The same and persistent watches, which are only set: the client reads anew what they are about.
+struct SetWatches2Request {
+  SetWatchesRequest one_shot;
+  std::vector<std::string_view> persistent;
+  std::vector<std::string_view> recursive;
+  bool operator==(const SetWatches2Request&) const = default;
+};
+enum class AddWatchMode : int32_t { kPersistent = 0, kPersistentRecursive = 1 };
+struct AddWatchRequest {
+  std::string_view path;
+  AddWatchMode mode{};  // any value
+  bool operator==(const AddWatchRequest&) const = default;
+};
+// kData and kChildren are the one-shot ones. The last two are known since ZooKeeper 3.9.
+enum class WatcherType : int32_t {
+  kChildren = 1,
+  kData = 2,
+  kAny = 3,
+  kPersistent = 4,
+  kPersistentRecursive = 5,
+};
+struct RemoveWatchesRequest {  // checkWatches, removeWatches
+  std::string_view path;
+  WatcherType type{};  // any value
+  bool operator==(const RemoveWatchesRequest&) const = default;
+};
 struct AuthRequest {
   int32_t type = 0;
   std::string_view scheme;
@@ -173,7 +203,8 @@ struct UnknownRequest {
 using RequestBody =
     std::variant<UnknownRequest, CreateRequest, DeleteRequest, ExistsRequest, GetDataRequest,
                  SetDataRequest, GetAclRequest, SetAclRequest, GetChildrenRequest, SyncRequest,
-                 PingRequest, CloseSessionRequest, SetWatchesRequest, AuthRequest>;
+                 PingRequest, CloseSessionRequest, SetWatchesRequest, SetWatches2Request,
+                 AddWatchRequest, RemoveWatchesRequest, AuthRequest>;
 
 struct Request {
   int32_t xid = 0;
@@ -194,7 +225,9 @@ struct ReplyHeader {
   bool operator==(const ReplyHeader&) const = default;
 };
 
-struct EmptyResponse {  // delete, ping, auth, setWatches, closeSession; every error
+// delete, ping, auth, setWatches, setWatches2, checkWatches, removeWatches, closeSession; every
+// error
+struct EmptyResponse {
   bool operator==(const EmptyResponse&) const = default;
 };
 struct PathResponse {  // create, sync
@@ -229,9 +262,13 @@ struct GetChildren2Response {
   Stat stat;
   bool operator==(const GetChildren2Response&) const = default;
 };
+struct AddWatchResponse {
+  int32_t error = 0;  // always: the header has the error
+  bool operator==(const AddWatchResponse&) const = default;
+};
 using ResponseBody =
     std::variant<EmptyResponse, PathResponse, Create2Response, StatResponse, GetDataResponse,
-                 GetAclResponse, GetChildrenResponse, GetChildren2Response>;
+                 GetAclResponse, GetChildrenResponse, GetChildren2Response, AddWatchResponse>;
 
 // Views of `body` need to live for the call only.
 Bytes EncodeReply(const ReplyHeader& header, const ResponseBody& body = EmptyResponse());

@@ -17,7 +17,7 @@ class Reader {
   Bytes Exists(const ExistsRequest& request) {
     if (request.path.find('\0') != std::string_view::npos) return Error(ErrorCode::kBadArguments);
     // Also where there is no node: this is how a client waits for its creation.
-    if (request.watch) watches_->AddData(std::string(request.path), watcher_);
+    if (request.watch) Watch(request.path, kWatchData);
     const Znode* node = tree_.Find(request.path);
     if (node == nullptr) return Error(ErrorCode::kNoNode);
     return Reply(StatResponse{Tree::StatOf(*node)});
@@ -27,7 +27,7 @@ class Reader {
     const Znode* node = tree_.Find(request.path);
     if (node == nullptr) return Error(ErrorCode::kNoNode);
     if (!Allows(*node, kPermissionRead)) return Error(ErrorCode::kNoAuth);
-    if (request.watch) watches_->AddData(std::string(request.path), watcher_);
+    if (request.watch) Watch(request.path, kWatchData);
     return Reply(GetDataResponse{{node->data(), node->null_data()}, Tree::StatOf(*node)});
   }
 
@@ -42,7 +42,7 @@ class Reader {
     const Znode* node = tree_.Find(request.path);
     if (node == nullptr) return Error(ErrorCode::kNoNode);
     if (!Allows(*node, kPermissionRead)) return Error(ErrorCode::kNoAuth);
-    if (request.watch) watches_->AddChildren(std::string(request.path), watcher_);
+    if (request.watch) Watch(request.path, kWatchChildren);
     if (header_.op == OpCode::kGetChildren) return Reply(GetChildrenResponse{node->ChildNames()});
     return Reply(GetChildren2Response{node->ChildNames(), Tree::StatOf(*node)});
   }
@@ -60,14 +60,14 @@ class Reader {
       } else if (node->stat().mzxid > request.relative_zxid) {
         fire(WatchEventType::kNodeDataChanged, path);
       } else {
-        watches_->AddData(std::string(path), watcher_);
+        Watch(path, kWatchData);
       }
     }
     for (std::string_view path : request.exist) {
       if (tree_.Find(path) != nullptr) {
         fire(WatchEventType::kNodeCreated, path);
       } else {
-        watches_->AddData(std::string(path), watcher_);
+        Watch(path, kWatchData);
       }
     }
     for (std::string_view path : request.child) {
@@ -77,11 +77,42 @@ class Reader {
       } else if (node->stat().pzxid > request.relative_zxid) {
         fire(WatchEventType::kNodeChildrenChanged, path);
       } else {
-        watches_->AddChildren(std::string(path), watcher_);
+        Watch(path, kWatchChildren);
       }
     }
     answer.reply = Reply(EmptyResponse());
     return answer;
+  }
+
+  ReadAnswer SetWatches2(const SetWatches2Request& request) {
+    // Persistent ones tell what changes from here on: what has changed meanwhile, the client sees
+    // when it reads.
+    for (std::string_view path : request.persistent) Watch(path, kWatchPersistent);
+    for (std::string_view path : request.recursive) Watch(path, kWatchRecursive);
+    return SetWatches(request.one_shot);
+  }
+
+  // Whether there is a node does not matter.
+  Bytes AddWatch(const AddWatchRequest& request) {
+    switch (request.mode) {
+      case AddWatchMode::kPersistent:
+        Watch(request.path, kWatchPersistent);
+        return Reply(AddWatchResponse());
+      case AddWatchMode::kPersistentRecursive:
+        Watch(request.path, kWatchRecursive);
+        return Reply(AddWatchResponse());
+    }
+    return Error(ErrorCode::kMarshallingError);
+  }
+
+  Bytes CheckOrRemoveWatches(const RemoveWatchesRequest& request) {
+    const WatchKinds kinds = KindsOf(request.type);
+    if (kinds == 0) return Error(ErrorCode::kMarshallingError);
+    const std::string path(request.path);
+    const bool found = header_.op == OpCode::kCheckWatches
+                           ? watches_->Has(path, watcher_, kinds)
+                           : watches_->Remove(path, watcher_, kinds);
+    return found ? Reply(EmptyResponse()) : Error(ErrorCode::kNoWatcher);
   }
 
   Bytes Error(ErrorCode error) {
@@ -91,6 +122,25 @@ class Reader {
  private:
   static bool Allows(const Znode& node, int32_t permissions) {
     return (PermissionsOf(node.acl()) & permissions) != 0;
+  }
+  // None for a type that does not exist.
+  static WatchKinds KindsOf(WatcherType type) {
+    switch (type) {
+      case WatcherType::kChildren:
+        return kWatchChildren;
+      case WatcherType::kData:
+        return kWatchData;
+      case WatcherType::kAny:
+        return kWatchAny;
+      case WatcherType::kPersistent:
+        return kWatchPersistent;
+      case WatcherType::kPersistentRecursive:
+        return kWatchRecursive;
+    }
+    return 0;
+  }
+  void Watch(std::string_view path, WatchKinds kinds) {
+    watches_->Add(std::string(path), watcher_, kinds);
   }
   Bytes Reply(const ResponseBody& body) {
     return EncodeReply({.xid = header_.xid, .zxid = tree_.last_zxid()}, body);
@@ -118,6 +168,13 @@ ReadAnswer AnswerRead(const Tree& tree, ConnectionId watcher, const Bytes& frame
   }
   if (const auto* set_watches = std::get_if<SetWatchesRequest>(&body)) {
     return reader.SetWatches(*set_watches);
+  }
+  if (const auto* set_watches = std::get_if<SetWatches2Request>(&body)) {
+    return reader.SetWatches2(*set_watches);
+  }
+  if (const auto* add = std::get_if<AddWatchRequest>(&body)) return {{}, reader.AddWatch(*add)};
+  if (const auto* remove = std::get_if<RemoveWatchesRequest>(&body)) {
+    return {{}, reader.CheckOrRemoveWatches(*remove)};
   }
   return {{}, reader.Error(ErrorCode::kUnimplemented)};
 }

@@ -1,104 +1,156 @@
 #include "core/coordination/watches.h"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "core/base/check.h"
 #include "core/coordination/path.h"
 
 namespace lockstep::coordination {
+namespace {
 
-bool WatchTable::Add(const std::string& path, ConnectionId watcher) {
-  if (!by_watcher_[watcher].insert(path).second) return false;
-  by_path_[path].insert(watcher);
-  ++size_;
+constexpr WatchKinds kOneShot = kWatchData | kWatchChildren;
+
+size_t CountOfKinds(WatchKinds kinds) { return static_cast<size_t>(std::popcount(kinds)); }
+
+}  // namespace
+
+void Watches::Add(const std::string& path, ConnectionId watcher, WatchKinds kinds) {
+  WatchKinds& has = by_path_[path][watcher];
+  const WatchKinds added = kinds & static_cast<WatchKinds>(~has);
+  OfWatcher& own = by_watcher_[watcher];
+  if (has == 0) own.paths.insert(path);
+  has |= added;
+  own.count += CountOfKinds(added);
+  size_ += CountOfKinds(added);
+  recursive_ += CountOfKinds(added & kWatchRecursive);
+}
+
+bool Watches::Has(const std::string& path, ConnectionId watcher, WatchKinds kinds) const {
+  auto watchers = by_path_.find(path);
+  if (watchers == by_path_.end()) return false;
+  auto has = watchers->second.find(watcher);
+  return has != watchers->second.end() && (has->second & kinds) != 0;
+}
+
+bool Watches::Remove(const std::string& path, ConnectionId watcher, WatchKinds kinds) {
+  auto watchers = by_path_.find(path);
+  if (watchers == by_path_.end()) return false;
+  auto has = watchers->second.find(watcher);
+  if (has == watchers->second.end()) return false;
+  const WatchKinds taken = has->second & kinds;
+  if (taken == 0) return false;
+  has->second ^= taken;
+  const bool last = has->second == 0;
+  Took(path, watcher, taken, last);
+  if (last) watchers->second.erase(has);
+  if (watchers->second.empty()) by_path_.erase(watchers);
   return true;
 }
 
-absl::btree_set<ConnectionId> WatchTable::Take(const std::string& path) {
-  auto it = by_path_.find(path);
-  if (it == by_path_.end()) return {};
-  absl::btree_set<ConnectionId> watchers = std::move(it->second);
-  by_path_.erase(it);
-  for (ConnectionId watcher : watchers) {
-    auto paths = by_watcher_.find(watcher);
-    LS_CHECK(paths != by_watcher_.end());
-    LS_CHECK_EQ(paths->second.erase(path), size_t{1});
-    if (paths->second.empty()) by_watcher_.erase(paths);
-  }
-  LS_CHECK_LE(watchers.size(), size_);
-  size_ -= watchers.size();
-  return watchers;
+// The other half of taking watches out of by_path_. `last`: the watcher has none on the path now.
+void Watches::Took(const std::string& path, ConnectionId watcher, WatchKinds taken, bool last) {
+  auto own = by_watcher_.find(watcher);
+  LS_CHECK(own != by_watcher_.end());
+  LS_CHECK_LE(CountOfKinds(taken), own->second.count);
+  own->second.count -= CountOfKinds(taken);
+  size_ -= CountOfKinds(taken);
+  recursive_ -= CountOfKinds(taken & kWatchRecursive);
+  if (!last) return;
+  LS_CHECK_EQ(own->second.paths.erase(path), size_t{1});
+  if (own->second.paths.empty()) by_watcher_.erase(own);
 }
 
-void WatchTable::RemoveAll(ConnectionId watcher) {
-  auto it = by_watcher_.find(watcher);
-  if (it == by_watcher_.end()) return;
-  for (const std::string& path : it->second) {
+void Watches::RemoveAll(ConnectionId watcher) {
+  auto own = by_watcher_.find(watcher);
+  if (own == by_watcher_.end()) return;
+  for (const std::string& path : own->second.paths) {
     auto watchers = by_path_.find(path);
     LS_CHECK(watchers != by_path_.end());
-    LS_CHECK_EQ(watchers->second.erase(watcher), size_t{1});
+    auto has = watchers->second.find(watcher);
+    LS_CHECK(has != watchers->second.end());
+    recursive_ -= CountOfKinds(has->second & kWatchRecursive);
+    watchers->second.erase(has);
     if (watchers->second.empty()) by_path_.erase(watchers);
   }
-  LS_CHECK_LE(it->second.size(), size_);
-  size_ -= it->second.size();
-  by_watcher_.erase(it);
+  LS_CHECK_LE(own->second.count, size_);
+  size_ -= own->second.count;
+  by_watcher_.erase(own);
 }
 
-size_t WatchTable::CountOf(ConnectionId watcher) const {
-  auto it = by_watcher_.find(watcher);
-  return it == by_watcher_.end() ? 0 : it->second.size();
+size_t Watches::CountOf(ConnectionId watcher) const {
+  auto own = by_watcher_.find(watcher);
+  return own == by_watcher_.end() ? 0 : own->second.count;
 }
 
-void WatchTable::Clear() {
+void Watches::Clear() {
   by_path_.clear();
   by_watcher_.clear();
   size_ = 0;
+  recursive_ = 0;
+}
+
+// Appends those who have any of `kinds` on `path`, and takes the one-shot ones of them.
+void Watches::Collect(const std::string& path, WatchKinds kinds, std::vector<ConnectionId>* to) {
+  auto watchers = by_path_.find(path);
+  if (watchers == by_path_.end()) return;
+  for (auto has = watchers->second.begin(); has != watchers->second.end();) {
+    if ((has->second & kinds) == 0) {
+      ++has;
+      continue;
+    }
+    to->push_back(has->first);
+    const WatchKinds taken = has->second & kinds & kOneShot;
+    has->second ^= taken;
+    const bool last = has->second == 0;
+    if (taken != 0) Took(path, has->first, taken, last);
+    has = last ? watchers->second.erase(has) : std::next(has);
+  }
+  if (watchers->second.empty()) by_path_.erase(watchers);
+}
+
+void Watches::CollectAncestors(std::string path, std::vector<ConnectionId>* to) {
+  while (recursive_ > 0 && path != "/") {
+    path.resize(ParentPath(path).size());
+    Collect(path, kWatchRecursive, to);
+  }
+}
+
+void Watches::FireOne(WatchEventType type, const std::string& path, WatchKinds kinds,
+                      std::vector<FiredWatch>* fired) {
+  std::vector<ConnectionId> watchers;
+  Collect(path, kinds, &watchers);
+  if ((kinds & kWatchRecursive) != 0) CollectAncestors(path, &watchers);
+  if (watchers.empty()) return;
+  std::sort(watchers.begin(), watchers.end());
+  watchers.erase(std::unique(watchers.begin(), watchers.end()), watchers.end());
+  fired->push_back({type, path, std::move(watchers)});
 }
 
 std::vector<FiredWatch> Watches::Fire(const std::vector<Applied::Change>& changes) {
+  constexpr WatchKinds kSeeData = kWatchData | kWatchPersistent | kWatchRecursive;
   std::vector<FiredWatch> fired;
-  auto fire = [&](WatchEventType type, const std::string& path,
-                  const absl::btree_set<ConnectionId>& watchers) {
-    if (watchers.empty()) return;
-    fired.push_back({type, path, {watchers.begin(), watchers.end()}});
-  };
   // Nobody watches anything: the common case of a write-heavy ensemble.
   if (size() == 0) return fired;
   for (const Applied::Change& change : changes) {
     switch (change.kind) {
       case Applied::Change::Kind::kDataChanged:
-        fire(WatchEventType::kNodeDataChanged, change.path, data_.Take(change.path));
+        FireOne(WatchEventType::kNodeDataChanged, change.path, kSeeData, &fired);
         continue;
       case Applied::Change::Kind::kCreated:
-        fire(WatchEventType::kNodeCreated, change.path, data_.Take(change.path));
+        FireOne(WatchEventType::kNodeCreated, change.path, kSeeData, &fired);
         break;
-      case Applied::Change::Kind::kDeleted: {
-        // One event for a connection that watches both the data and the children.
-        absl::btree_set<ConnectionId> watchers = data_.Take(change.path);
-        absl::btree_set<ConnectionId> of_children = children_.Take(change.path);
-        watchers.insert(of_children.begin(), of_children.end());
-        fire(WatchEventType::kNodeDeleted, change.path, watchers);
+      case Applied::Change::Kind::kDeleted:
+        // Whoever watches its children is told as well.
+        FireOne(WatchEventType::kNodeDeleted, change.path, kWatchAny, &fired);
         break;
-      }
     }
-    std::string parent(ParentPath(change.path));
-    fire(WatchEventType::kNodeChildrenChanged, parent, children_.Take(parent));
+    // Not to recursive watches: they have just heard of the child itself.
+    FireOne(WatchEventType::kNodeChildrenChanged, std::string(ParentPath(change.path)),
+            kWatchChildren | kWatchPersistent, &fired);
   }
   return fired;
-}
-
-void Watches::RemoveAll(ConnectionId watcher) {
-  data_.RemoveAll(watcher);
-  children_.RemoveAll(watcher);
-}
-
-void Watches::Clear() {
-  data_.Clear();
-  children_.Clear();
-}
-
-size_t Watches::CountOf(ConnectionId watcher) const {
-  return data_.CountOf(watcher) + children_.CountOf(watcher);
 }
 
 }  // namespace lockstep::coordination

@@ -1,13 +1,15 @@
-// One-shot watches of this server's connections. Volatile, and local to the server: the client sets
-// them anew after it has reconnected (setWatches).
+// The watches of this server's connections. Volatile, and local to the server: a client sets them
+// anew after it has reconnected (setWatches, setWatches2).
 //
 // Deterministic: watchers of one path are told in the order of their connection ids.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "core/base/ids.h"
@@ -21,26 +23,17 @@ namespace lockstep::coordination {
 // of all versions accept this one.
 inline constexpr Zxid kEventZxid = Zxid::FromPacked(~uint64_t{0});
 
-// Data watches (set by exists and getData) or child watches (set by getChildren).
-class WatchTable {
- public:
-  // Whether it is new: a connection watches a path at most once.
-  bool Add(const std::string& path, ConnectionId watcher);
-  // Removes and returns the watchers of `path`, ascending.
-  absl::btree_set<ConnectionId> Take(const std::string& path);
-  // The connection is gone.
-  void RemoveAll(ConnectionId watcher);
-  size_t size() const { return size_; }
-  size_t CountOf(ConnectionId watcher) const;
-  void Clear();
+// The kinds of watches that a connection may have on a path, each at most once: a set of bits. They
+// do not replace each other. (Before ZooKeeper 3.9, where a connection has one kind per path, a
+// read with a watch ends a persistent watch: ZOOKEEPER-4466.)
+using WatchKinds = uint8_t;
+inline constexpr WatchKinds kWatchData = 1;        // one-shot: exists and getData
+inline constexpr WatchKinds kWatchChildren = 2;    // one-shot: getChildren
+inline constexpr WatchKinds kWatchPersistent = 4;  // what both of them see, again and again
+inline constexpr WatchKinds kWatchRecursive = 8;   // persistent; data of the path and all below it
+inline constexpr WatchKinds kWatchAny = 15;
 
- private:
-  // Both maps are for look-ups only; what is iterated are the ordered sets in them.
-  absl::flat_hash_map<std::string, absl::btree_set<ConnectionId>> by_path_;
-  absl::flat_hash_map<ConnectionId, absl::btree_set<std::string>> by_watcher_;
-  size_t size_ = 0;
-};
-
+// One event, sent once to each of its watchers whatever the kinds that made it one.
 struct FiredWatch {
   WatchEventType type;
   std::string path;
@@ -49,18 +42,41 @@ struct FiredWatch {
 
 class Watches {
  public:
-  void AddData(const std::string& path, ConnectionId watcher) { data_.Add(path, watcher); }
-  void AddChildren(const std::string& path, ConnectionId watcher) { children_.Add(path, watcher); }
-  // The watches that these changes fire, in the order in which the events have to leave.
-  std::vector<FiredWatch> Fire(const std::vector<Applied::Change>& changes);
+  void Add(const std::string& path, ConnectionId watcher, WatchKinds kinds);
+  // Whether `watcher` has any of `kinds` on `path`.
+  bool Has(const std::string& path, ConnectionId watcher, WatchKinds kinds) const;
+  // Removes those of `kinds` that are there; whether there were any.
+  bool Remove(const std::string& path, ConnectionId watcher, WatchKinds kinds);
+  // The connection is gone.
   void RemoveAll(ConnectionId watcher);
   void Clear();
-  size_t size() const { return data_.size() + children_.size(); }
+
+  // The watches that these changes fire, in the order in which the events have to leave. Looks at
+  // the ancestors of what has changed only while somebody has a recursive watch.
+  std::vector<FiredWatch> Fire(const std::vector<Applied::Change>& changes);
+
+  // Of all paths and kinds.
+  size_t size() const { return size_; }
   size_t CountOf(ConnectionId watcher) const;
 
  private:
-  WatchTable data_;
-  WatchTable children_;
+  using Watchers = absl::btree_map<ConnectionId, WatchKinds>;
+  struct OfWatcher {
+    absl::btree_set<std::string> paths;
+    size_t count = 0;  // of watches: one for each kind
+  };
+
+  void Took(const std::string& path, ConnectionId watcher, WatchKinds taken, bool last);
+  void Collect(const std::string& path, WatchKinds kinds, std::vector<ConnectionId>* to);
+  void CollectAncestors(std::string path, std::vector<ConnectionId>* to);
+  void FireOne(WatchEventType type, const std::string& path, WatchKinds kinds,
+               std::vector<FiredWatch>* fired);
+
+  // Both maps are for look-ups only; what is iterated are the ordered sets in them.
+  absl::flat_hash_map<std::string, Watchers> by_path_;
+  absl::flat_hash_map<ConnectionId, OfWatcher> by_watcher_;
+  size_t size_ = 0;
+  size_t recursive_ = 0;  // of them: kWatchRecursive
 };
 
 }  // namespace lockstep::coordination

@@ -291,6 +291,56 @@ TEST_F(ClientMachineTest, ManyWatchesAreSetByMoreThanOneRequest) {
   EXPECT_EQ(paths, 300u);
 }
 
+TEST_F(ClientMachineTest, PersistentWatchesAreSetAgainUntilTheyAreRemoved) {
+  Up();
+  const auto persistent = AddWatchMode::kPersistent, recursive = AddWatchMode::kPersistentRecursive;
+  int32_t xid = 0;
+  for (const auto& [path, mode] : {std::pair("/p", persistent), std::pair("/r", recursive),
+                                   std::pair("/gone", persistent), std::pair("/gone", recursive)}) {
+    client.Call(now, OpCode::kAddWatch, AddWatchRequest{path, mode}, &out);
+    Answer(++xid, AddWatchResponse{});
+  }
+  Exists("/gone", true);
+  Answer(++xid, StatResponse{});
+  Answer(EncodeWatcherEvent(Zxid::FromPacked(~uint64_t{0}),
+                            {.type = WatchEventType::kNodeDeleted, .path = "/p"}));
+  client.Call(now, OpCode::kRemoveWatches, RemoveWatchesRequest{"/gone", WatcherType::kAny}, &out);
+  Answer(++xid, EmptyResponse{});
+  client.Call(now, OpCode::kRemoveWatches,
+              RemoveWatchesRequest{"/r", WatcherType::kPersistentRecursive}, &out);
+  Answer(EncodeReply({.xid = ++xid, .zxid = {{1}, 1}, .error = ErrorCode::kNoWatcher}));
+  client.Call(now, OpCode::kCheckWatches, RemoveWatchesRequest{"/p", WatcherType::kAny}, &out);
+  Answer(++xid, EmptyResponse{});
+  ASSERT_THAT(out.completions, SizeIs(xid));
+  Fail();
+  Up();
+
+  ASSERT_EQ(LastRequest().op, OpCode::kSetWatches2);
+  EXPECT_EQ(LastRequest().xid, kXidSetWatches);
+  const Request request = LastRequest();
+  const auto& body = std::get<SetWatches2Request>(request.body);
+  EXPECT_EQ(body.one_shot.relative_zxid, (Zxid{{1}, 1}));
+  EXPECT_THAT(body.one_shot.data, IsEmpty());
+  EXPECT_THAT(body.persistent, ElementsAre("/p"));
+  EXPECT_THAT(body.recursive, ElementsAre("/r"));
+}
+
+TEST_F(ClientMachineTest, ServersThatCannotSetItsWatchesAreTriedWithPauses) {
+  Up();
+  client.Call(now, OpCode::kAddWatch, AddWatchRequest{"/p"}, &out);
+  Answer(1, AddWatchResponse{});
+  Fail();
+  Up();
+  const size_t dials = out.dials.size();
+  Answer(
+      EncodeReply({.xid = kXidSetWatches, .zxid = {{1}, 1}, .error = ErrorCode::kUnimplemented}));
+
+  EXPECT_THAT(out.closes, SizeIs(1));
+  EXPECT_THAT(out.dials, SizeIs(dials));
+  WakeAtDeadline();
+  EXPECT_THAT(out.dials, SizeIs(dials + 1));
+}
+
 // The machine against real services.
 class ClientAgainstServices : public ::testing::Test {
  protected:
@@ -358,6 +408,28 @@ TEST_F(ClientAgainstServices, KeepsItsSessionAndItsWatchesWhenItMoves) {
   ASSERT_THAT(out.events, SizeIs(1));
   EXPECT_EQ(out.events[0].type, WatchEventType::kNodeDataChanged);
   EXPECT_NE(ensemble.leader().tree().Find("/e"), nullptr);
+}
+
+TEST_F(ClientAgainstServices, KeepsItsPersistentWatchesWhenItMoves) {
+  const ServerId first = server;
+  Call(OpCode::kAddWatch, AddWatchRequest{"/", AddWatchMode::kPersistentRecursive});
+  Call(OpCode::kAddWatch, AddWatchRequest{"/p", AddWatchMode::kPersistent});
+  ensemble.CloseByClient(server, connection);
+  client.OnDisconnected(ensemble.now(), link, &out);
+  Carry();
+  ASSERT_NE(server, first);
+  TestClient other(&ensemble);
+  ASSERT_TRUE(other.Connect(first));
+  other.Create("/p");
+  other.Create("/p/c");
+  other.Set("/p/c", "x");
+  Carry();
+
+  std::vector<std::string> events;
+  for (const ClientOutput::Event& event : out.events) {
+    events.push_back(std::to_string(static_cast<int32_t>(event.type)) + " " + event.path);
+  }
+  EXPECT_THAT(events, ElementsAre("1 /p", "1 /p/c", "4 /p", "3 /p/c"));
 }
 
 TEST_F(ClientAgainstServices, CloseEndsTheSessionOfTheEnsemble) {

@@ -192,10 +192,10 @@ bool TestClient::Connect(ServerId server, int32_t timeout_ms) {
 }
 
 int32_t TestClient::Send(OpCode op, const RequestBody& body) {
-  int32_t xid = op == OpCode::kPing         ? kXidPing
-                : op == OpCode::kAuth       ? kXidAuth
-                : op == OpCode::kSetWatches ? kXidSetWatches
-                                            : next_xid_++;
+  int32_t xid = op == OpCode::kPing                                       ? kXidPing
+                : op == OpCode::kAuth                                     ? kXidAuth
+                : op == OpCode::kSetWatches || op == OpCode::kSetWatches2 ? kXidSetWatches
+                                                                          : next_xid_++;
   sent_[xid] = op;
   SendRaw(EncodeRequest(xid, op, body));
   return xid;

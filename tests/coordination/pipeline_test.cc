@@ -411,6 +411,44 @@ TEST_F(PipelineTest, SetWatchesFiresWhatWasMissedAndArmsTheRest) {
               ElementsAre("event 3 /same", "event 1 /missing", "event 4 /quiet"));
 }
 
+TEST_F(PipelineTest, SetWatches2OnlyArmsPersistentWatches) {
+  TestClient writer(&ensemble);
+  ASSERT_TRUE(writer.Connect(kLeader));
+  writer.Create("/a");
+  const Zxid seen = ensemble.leader().tree().last_zxid();
+  writer.Set("/a", "x");
+  writer.Create("/a/b");
+
+  ASSERT_TRUE(client.Connect(kFollower));
+  client.Send(OpCode::kSetWatches2,
+              SetWatches2Request{.one_shot = {.relative_zxid = seen, .data = {"/a"}},
+                                 .persistent = {"/a"},
+                                 .recursive = {"/a/b"}});
+  ensemble.Run();
+  EXPECT_THAT(client.TakeSeen(), ElementsAre("event 3 /a", "reply -8"));
+
+  writer.Set("/a", "y");
+  writer.Create("/a/b/c");
+  writer.Delete("/a/b/c");
+  EXPECT_THAT(client.TakeSeen(), ElementsAre("event 3 /a", "event 1 /a/b/c", "event 2 /a/b/c"));
+}
+
+TEST_F(PipelineTest, PersistentWatchesTellEveryChangeBeforeTheReplyThatShowsIt) {
+  ASSERT_TRUE(client.Connect(kFollower));
+  client.Call(OpCode::kAddWatch, AddWatchRequest{"/a", AddWatchMode::kPersistent});
+  client.Call(OpCode::kAddWatch, AddWatchRequest{"/", AddWatchMode::kPersistentRecursive});
+  client.TakeSeen();
+  client.Send(OpCode::kCreate, CreateOf("/a"));
+  client.Send(OpCode::kSetData, SetOf("/a", "x"));
+  client.Send(OpCode::kCreate, CreateOf("/a/b"));
+  client.Send(OpCode::kDelete, DeleteRequest{"/a/b"});
+  ensemble.Run();
+
+  EXPECT_THAT(client.TakeSeen(),
+              ElementsAre("event 1 /a", "reply 3", "event 3 /a", "reply 4", "event 1 /a/b",
+                          "event 4 /a", "reply 5", "event 2 /a/b", "event 4 /a", "reply 6"));
+}
+
 TEST_F(PipelineTest, ClosingASessionFiresWatchesOfItsEphemerals) {
   TestClient owner(&ensemble);
   ASSERT_TRUE(client.Connect(kFollower));

@@ -102,6 +102,35 @@ TEST(ClientProtocol, RequestsAreKazoos) {
   }
 }
 
+// What kazoo does not know, as the Java client of ZooKeeper 3.8 writes it.
+TEST(ClientProtocol, RequestsAboutWatchesAreJavas) {
+  const struct {
+    const char* hex;
+    int32_t xid;
+    OpCode op;
+    RequestBody body;
+  } cases[] = {
+      {"00000042fffffff800000069000000020000000300000001000000022f6100000001000000022f62"
+       "00000001000000022f6300000001000000022f6400000001000000022f65",
+       kXidSetWatches, OpCode::kSetWatches2,
+       SetWatches2Request{{{{2}, 3}, {"/a"}, {"/b"}, {"/c"}}, {"/d"}, {"/e"}}},
+      {"00000012000000010000006a000000022f6100000001", 1, OpCode::kAddWatch,
+       AddWatchRequest{"/a", AddWatchMode::kPersistentRecursive}},
+      {"000000120000000100000011000000022f6100000003", 1, OpCode::kCheckWatches,
+       RemoveWatchesRequest{"/a", WatcherType::kAny}},
+      {"000000120000000100000012000000022f6100000002", 1, OpCode::kRemoveWatches,
+       RemoveWatchesRequest{"/a", WatcherType::kData}},
+  };
+  for (const auto& expected : cases) {
+    const Bytes bytes = FromHex(expected.hex);
+    absl::StatusOr<Request> request = DecodeRequest(Unframed(bytes));
+    ASSERT_TRUE(request.ok()) << ToString(expected.op);
+    EXPECT_EQ(request->xid, expected.xid);
+    EXPECT_TRUE(request->body == expected.body) << ToString(expected.op);
+    EXPECT_EQ(EncodeRequest(expected.xid, expected.op, expected.body), bytes);
+  }
+}
+
 TEST(ClientProtocol, OtherRequestsComeBackAsTheyWent) {
   const std::pair<OpCode, RequestBody> cases[] = {
       {OpCode::kGetAcl, GetAclRequest{"/a"}},
@@ -143,10 +172,10 @@ TEST(ClientProtocol, BytesAfterTheLastFieldAreIgnored) {
 }
 
 TEST(ClientProtocol, NoCutOfARequestDecodes) {
-  const SetWatchesRequest watches = {{{2}, 3}, {"/a"}, {"/b"}, {"/c"}};
+  const SetWatches2Request watches = {{{{2}, 3}, {"/a"}, {"/b"}, {"/c"}}, {"/d"}, {"/e"}};
   for (const Bytes& bytes :
        {EncodeRequest(1, OpCode::kCreate, CreateRequest{"/a", {Bytes::Copy("d")}, kOpen, 0}),
-        EncodeRequest(1, OpCode::kSetWatches, watches)}) {
+        EncodeRequest(1, OpCode::kSetWatches2, watches)}) {
     const Bytes frame = Unframed(bytes);
     for (size_t size = 0; size < frame.size(); ++size) {
       EXPECT_FALSE(DecodeRequest(frame.Slice(0, size)).ok()) << size;

@@ -270,8 +270,45 @@ TEST_F(ServiceTest, SyncAnswersThePath) {
   EXPECT_EQ(std::get<PathResponse>(reply.body).path, "/a");
 }
 
+TEST_F(ServiceTest, AddWatchAnswersABodyOfItsOwn) {
+  TestClient::Reply reply =
+      client.Call(OpCode::kAddWatch, AddWatchRequest{"/no", AddWatchMode::kPersistent});
+
+  EXPECT_EQ(std::get<AddWatchResponse>(reply.body).error, 0);
+  EXPECT_EQ(reply.frame.size(), 20u);
+  EXPECT_EQ(client.ErrorOf(OpCode::kAddWatch, AddWatchRequest{"/no", AddWatchMode{2}}),
+            ErrorCode::kMarshallingError);
+}
+
+TEST_F(ServiceTest, WatchesAreCheckedAndRemovedByType) {
+  client.Create("/a");
+  client.Get("/a", true);
+  client.Call(OpCode::kAddWatch, AddWatchRequest{"/a", AddWatchMode::kPersistentRecursive});
+  auto check = [&](WatcherType type) {
+    return client.ErrorOf(OpCode::kCheckWatches, RemoveWatchesRequest{"/a", type});
+  };
+  auto remove = [&](WatcherType type) {
+    return client.ErrorOf(OpCode::kRemoveWatches, RemoveWatchesRequest{"/a", type});
+  };
+
+  EXPECT_EQ(check(WatcherType::kData), ErrorCode::kOk);
+  EXPECT_EQ(check(WatcherType::kChildren), ErrorCode::kNoWatcher);
+  EXPECT_EQ(check(WatcherType::kPersistent), ErrorCode::kNoWatcher);
+  EXPECT_EQ(check(WatcherType{0}), ErrorCode::kMarshallingError);
+  EXPECT_EQ(remove(WatcherType::kChildren), ErrorCode::kNoWatcher);
+  EXPECT_EQ(remove(WatcherType::kData), ErrorCode::kOk);
+  EXPECT_EQ(remove(WatcherType::kData), ErrorCode::kNoWatcher);
+  EXPECT_EQ(check(WatcherType::kPersistentRecursive), ErrorCode::kOk);
+  EXPECT_EQ(remove(WatcherType::kAny), ErrorCode::kOk);
+  EXPECT_EQ(remove(WatcherType::kAny), ErrorCode::kNoWatcher);
+  EXPECT_EQ(ensemble.leader().stats().watches, 0u);
+  client.TakeSeen();
+  client.Set("/a", "x");
+  EXPECT_THAT(client.TakeSeen(), SizeIs(1)) << "the reply";
+}
+
 TEST_F(ServiceTest, UnknownOpsAreUnimplementedAndTheConnectionGoesOn) {
-  for (int32_t op : {13, 14, 16, 22, 103, 106, 9999, -1}) {
+  for (int32_t op : {13, 14, 16, 22, 103, 107, 9999, -1}) {
     EXPECT_EQ(client.CallBare(op).header.error, ErrorCode::kUnimplemented) << op;
   }
   EXPECT_EQ(client.ErrorOf(OpCode::kSetAcl, SetAclRequest{"/", kOpenAcl, -1}),
@@ -653,9 +690,9 @@ TEST(ServiceBackpressure, TooManyWatchesCloseTheConnection) {
   TestClient client(&ensemble);
   ASSERT_TRUE(client.Connect(kServer));
   client.Exists("/a", true);
-  client.Exists("/b", true);
+  client.Call(OpCode::kAddWatch, AddWatchRequest{"/a", AddWatchMode::kPersistent});
   EXPECT_FALSE(client.closed());
-  client.Exists("/c", true);
+  client.Call(OpCode::kAddWatch, AddWatchRequest{"/a", AddWatchMode::kPersistentRecursive});
 
   EXPECT_TRUE(client.closed());
   EXPECT_EQ(ensemble.leader().stats().watches, 0u);
