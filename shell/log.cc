@@ -93,6 +93,32 @@ EventStyle StyleOf(EventKind kind) {
       return {LogLevel::kDebug, "watchers"};
     case EventKind::kBackpressure:
       return {LogLevel::kDebug, "connection"};
+    case EventKind::kPartitionLeading:
+      return {LogLevel::kInfo, "epoch"};
+    case EventKind::kPartitionFollowing:
+      return {LogLevel::kInfo, "epoch"};
+    case EventKind::kPartitionResigned:
+      return {LogLevel::kInfo, "epoch"};
+    case EventKind::kHistoryDiverged:
+      return {LogLevel::kInfo, "end"};
+    case EventKind::kLogTruncated:
+      return {LogLevel::kInfo, "end"};
+    case EventKind::kLogRestarted:
+      return {LogLevel::kWarning, "start"};
+    case EventKind::kFetchRefused:
+      return {LogLevel::kDebug, "detail"};
+    case EventKind::kFetchFailed:
+      return {LogLevel::kDebug, "detail"};
+    case EventKind::kIsrShrink:
+      return {LogLevel::kInfo, "size"};
+    case EventKind::kIsrExpand:
+      return {LogLevel::kInfo, "size"};
+    case EventKind::kIsrChanged:
+      return {LogLevel::kInfo, "version"};
+    case EventKind::kIsrChangeFailed:
+      return {LogLevel::kInfo, "version"};
+    case EventKind::kProducesFailed:
+      return {LogLevel::kInfo, "produces"};
     case EventKind::kCount:
       break;
   }

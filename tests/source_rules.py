@@ -15,6 +15,7 @@ MAY_INCLUDE = {
     "core/zab": ["core/base"],
     "core/storage": ["core/base", "core/records"],
     "core/coordination": ["core/base"],
+    "core/replication": ["core/base", "core/records", "core/storage", "core/coordination"],
     "core/wire": ["core/base", "core/zab/messages.h", "lockstep_generated.h"],
     "core/server": ["core/base", "core/zab", "core/storage", "core/coordination", "core/wire"],
     "shell": ["core"],

@@ -70,6 +70,32 @@ const char* EventName(EventKind kind) {
       return "watch-fired";
     case EventKind::kBackpressure:
       return "backpressure";
+    case EventKind::kPartitionLeading:
+      return "partition-leading";
+    case EventKind::kPartitionFollowing:
+      return "partition-following";
+    case EventKind::kPartitionResigned:
+      return "partition-resigned";
+    case EventKind::kHistoryDiverged:
+      return "history-diverged";
+    case EventKind::kLogTruncated:
+      return "log-truncated";
+    case EventKind::kLogRestarted:
+      return "log-restarted";
+    case EventKind::kFetchRefused:
+      return "fetch-refused";
+    case EventKind::kFetchFailed:
+      return "fetch-failed";
+    case EventKind::kIsrShrink:
+      return "isr-shrink";
+    case EventKind::kIsrExpand:
+      return "isr-expand";
+    case EventKind::kIsrChanged:
+      return "isr-changed";
+    case EventKind::kIsrChangeFailed:
+      return "isr-change-failed";
+    case EventKind::kProducesFailed:
+      return "produces-failed";
     case EventKind::kCount:
       break;
   }

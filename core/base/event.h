@@ -46,6 +46,20 @@ enum class EventKind : uint8_t {
   kConnectionClosed,   // reason says why
   kWatchFired,         // detail = number of watchers
   kBackpressure,       // a connection was paused; detail = connection
+  // Partition replication. `peer` is a broker, if that is not 0.
+  kPartitionLeading,    // detail = leader epoch
+  kPartitionFollowing,  // `peer` leads; detail = leader epoch
+  kPartitionResigned,   // detail = leader epoch that it knew
+  kHistoryDiverged,     // leader: `peer`'s history parts from ours; detail = where ours ends
+  kLogTruncated,        // follower: detail = the new log end; reason says why
+  kLogRestarted,        // follower: detail = where the log begins anew; reason says why
+  kFetchRefused,        // leader: `peer` got an error; reason says which
+  kFetchFailed,         // follower: got an error or bad batches; reason says which
+  kIsrShrink,           // wanted: without `peer` (of several, the first); detail = the new size
+  kIsrExpand,           // wanted: with `peer`; detail = the new size
+  kIsrChanged,          // detail = the version that was applied
+  kIsrChangeFailed,     // refused or unknown: reason says which; detail = the version it was from
+  kProducesFailed,      // leader: waiting produces were given up; detail = how many
   kCount
 };
 

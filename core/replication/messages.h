@@ -32,6 +32,13 @@ struct ReplicaFetchRequest {
     // -1: its log is empty. KIP-595, truncation on fetch.
     LeaderEpoch last_fetched_epoch;
     Offset log_start = 0;  // of the follower's log
+    // The high watermark that the follower knows: a leader that knows a greater one, not above
+    // fetch_offset, answers at once. KIP-1166.
+    Offset high_watermark = 0;
+    // PartitionState::replicas_version as the follower knows it. A fetch of before the follower was
+    // (last) added to the partition acknowledges nothing: its log of then has been deleted. In
+    // Kafka a new leader epoch does this, of which one here takes an election.
+    int32_t replicas_version = 0;
     bool operator==(const Entry&) const = default;
   };
   uint64_t sequence = 0;  // counts the requests on a connection, from 1; the response repeats it
@@ -75,7 +82,8 @@ struct ReplicaFetchResponse {
     Offset log_start = 0;
     std::optional<Diverging> diverging;  // then no batches
     // Whole batches, concatenated, the first one containing fetch_offset. Slices of the leader's
-    // memory; on the wire they follow each other behind the header.
+    // memory; on the wire they follow each other behind the header, and a decoder gives back one
+    // slice of them all. A follower takes slices of whole batches only.
     std::vector<Bytes> batches;
     bool operator==(const Entry&) const = default;
   };

@@ -99,8 +99,10 @@ struct PartitionOutput {
   bool data_appended = false;  // leader: parked fetches of followers have something to get
   bool fetch_now = false;      // follower: its fetch state changed; (re)fetch from the leader
   // For the layer above (producer state, groups): the log was cut to here, before what is appended
-  // from now on.
+  // from now on. With `restarted`, nothing of it is left: it is empty and begins here (a leader
+  // that has deleted what this follower missed).
   std::optional<Offset> truncated_to;
+  bool restarted = false;
   std::vector<Event> events;
   void Clear();
 };
@@ -129,8 +131,14 @@ class Partition {
   // Nobody leads, or this broker may not act now (its session is, or may be, gone). Waiting
   // produces fail with kNotLeader; nothing is acknowledged afterwards.
   void Resign(Instant now, PartitionOutput* output);
-  // Leader: the znodes have changed within this leader's epoch (reassignment; ISR, by ourselves).
+  // The znodes have changed within the leader epoch (reassignment; ISR). For every role: a follower
+  // that does not know it was added is not counted (ReplicaFetchRequest::Entry::replicas_version).
+  // A state of another leader epoch than this replica's is ignored, as are older versions.
   void Update(Instant now, const PartitionState& state, PartitionOutput* output);
+
+  // The topic's or the broker's configuration changes. Effective at once.
+  void Configure(Instant now, Duration keep_in_sync_time, uint32_t min_insync_replicas,
+                 PartitionOutput* output);
 
   // ---- Leader.
 
@@ -148,14 +156,23 @@ class Partition {
     FetchError error = FetchError::kNone;
     std::optional<ReplicaFetchResponse::Diverging> diverging;
     Offset read_from = 0;  // without error or diverging: data from here, if below log_end()
+    // There is something to say: an error, where histories part, data, or a high watermark or log
+    // start that the follower does not know. Without it the request may wait (max_wait_ms).
+    bool news = false;
   };
   FetchDecision OnFetch(Instant now, BrokerId follower, BrokerEpoch incarnation,
                         bool incarnation_registered, const ReplicaFetchRequest::Entry& entry,
                         PartitionOutput* output);
+  // The answer to the last fetch of `follower` has left, or its connection is closed. While a fetch
+  // waits here, for data or for our own disk, the follower's time to keep in sync stands still: a
+  // slow leader does not expel healthy followers. KAFKA-8733, KIP-501. Must follow every OnFetch
+  // without an error.
+  void OnFetchAnswered(Instant now, BrokerId follower);
   enum class Outcome : uint8_t { kApplied, kRefused, kUnknown };
   // The end of the ISR change under way. kApplied: `version` is the znode's now. kRefused: it has
   // certainly not been applied (the owner re-reads and calls Update or takes the role away).
-  // kUnknown: both sets count until Update brings a newer isr_version.
+  // kUnknown: both sets count until Update brings a newer isr_version, or the same change, which is
+  // wanted again after a while (from the same version: it cannot happen twice), is applied.
   void OnIsrChange(Instant now, Outcome outcome, int32_t version, PartitionOutput* output);
 
   // ---- Follower.

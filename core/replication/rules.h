@@ -20,9 +20,10 @@ struct Rules {
   bool answer_largest_epoch_not_above = true;
   // A leader refuses fetches of another leader epoch than its own. S18; KIP-320, KAFKA-6880.
   bool fence_fetches_by_leader_epoch = true;
-  // A follower forgets nothing of its last epoch when it fetches nothing. KAFKA-15510. (With
-  // fencing but truncation only at the log's tail: "KIP-320 first try".)
-  bool reconcile_on_every_epoch = true;  // also if the leader's id is unchanged. KAFKA-7164
+  // A follower compares its history with its leader's in every leader epoch anew, also if the
+  // leader is the broker it followed before. KAFKA-7164. (What it sends comes from its log's epochs
+  // each time, so that there is nothing it could forget after an empty answer: KAFKA-15510.)
+  bool reconcile_on_every_epoch = true;
   // Cutting the log cuts the epochs that begin at the cut, too. KAFKA-10706.
   bool truncate_empty_epochs = true;
 
@@ -43,13 +44,16 @@ struct Rules {
   bool wait_for_maximal_isr = true;
   // ... and does not move while the ISR is smaller than min.insync.replicas. S24; KIP-966.
   bool freeze_high_watermark_below_min_isr = true;
-  // A follower's log end counts only if it fetched it in this leader's epoch. S25; bug-zoo 8.
+  // A follower's log end counts only if it fetched there in this leader's epoch. S25; bug-zoo 8.
   bool forget_followers_on_election = true;
   // A follower joins the ISR only at or above the high watermark and this epoch's start. S25;
   // KAFKA-7128.
   bool join_isr_at_epoch_start = true;
   // A fetch whose answer says where histories part acknowledges nothing. KAFKA-13141.
   bool diverging_fetch_acknowledges_nothing = true;
+  // A fetch that was sent before the follower was added to the partition again acknowledges
+  // nothing: the log it speaks of has been deleted. Bug-zoo 8, KIP-570.
+  bool refuse_fetches_of_former_assignments = true;
   // Fetches and ISR changes name the follower's incarnation, which must be the registered one. S5;
   // KIP-380, KIP-903.
   bool fence_followers_by_incarnation = true;
