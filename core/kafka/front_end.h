@@ -70,6 +70,7 @@ struct FrontEndOutput {
   };
   std::vector<ProducerSnapshot> producer_snapshots;
   std::vector<Event> events;
+  bool Empty() const;
   void Clear();
 };
 
@@ -91,6 +92,8 @@ class FrontEnd {
                replication::BrokerOutput* broker_output);
   void OnClosed(Instant now, ConnectionId connection, FrontEndOutput* output,
                 replication::BrokerOutput* broker_output);
+  // Whether the connection was accepted, and neither side has closed it.
+  bool Has(ConnectionId connection) const;
   // `bytes` more of what was sent have left the host.
   void OnWritten(Instant now, ConnectionId connection, uint64_t bytes, FrontEndOutput* output);
 

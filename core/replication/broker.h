@@ -233,6 +233,7 @@ struct BrokerOutput {
   std::vector<Event> events;
   // This broker must stop: its broker.id is taken, ...
   std::optional<std::string> fatal;
+  bool Empty() const;
   void Clear();
 };
 
