@@ -82,10 +82,13 @@ struct PartitionOutput {
   // LogWriteId and answers OnPersisted(offset) when that is durable.
   std::vector<storage::LogChange> changes;
   // Leader: wanted of the coordination service, from `from_version` on. At most one is under way;
-  // answered by OnIsrChange.
+  // answered by OnIsrChange. The write must also hold that the leader znode is ours, that the
+  // replicas znode has `replicas_version` (else a replica that was removed, deleted and added again
+  // meanwhile would join for what it had), and that new members' incarnations are registered.
   struct IsrChange {
     LeaderEpoch leader_epoch;
     int32_t from_version = 0;
+    int32_t replicas_version = 0;
     std::vector<IsrMember> isr;
   };
   std::optional<IsrChange> isr_change;
@@ -123,7 +126,8 @@ class Partition {
   // ---- Roles, decided by the broker from the coordination service.
 
   // This broker holds the leader znode with state.leader_epoch, which no leader had before. The
-  // high watermark stays; records of this epoch begin at the log's end. `incarnation` is ours.
+  // high watermark stays; records of this epoch begin at the log's end. `incarnation` is ours: if
+  // the ISR has us as another one (whose data we have), that is changed.
   void BecomeLeader(Instant now, const PartitionState& state, BrokerEpoch incarnation,
                     PartitionOutput* output);
   // Another broker leads, at state.leader_epoch. Truncation is found by fetching.
@@ -173,7 +177,9 @@ class Partition {
   // certainly not been applied (the owner re-reads and calls Update or takes the role away).
   // kUnknown: both sets count until Update brings a newer isr_version, or the same change, which is
   // wanted again after a while (from the same version: it cannot happen twice), is applied.
-  void OnIsrChange(Instant now, Outcome outcome, int32_t version, PartitionOutput* output);
+  // `leader_epoch`: of the IsrChange; an outcome from an earlier leadership is ignored.
+  void OnIsrChange(Instant now, LeaderEpoch leader_epoch, Outcome outcome, int32_t version,
+                   PartitionOutput* output);
 
   // ---- Follower.
 
