@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <climits>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "core/base/check.h"
@@ -24,7 +25,8 @@ using storage::FileError;
 using storage::FileOp;
 using storage::OpKind;
 
-// More than the machine has in use at once: the journal's segment, and a snapshot or two.
+// More than the machine has in use at once: the journal's segment, and a snapshot or two. Partition
+// logs have more, and those that have not been synced since they were written stay open.
 constexpr size_t kOpenFilesMax = 16;
 
 FileError ErrorOf(int error) {
@@ -79,15 +81,16 @@ FileExecutor::~FileExecutor() {
 }
 
 FileDone FileExecutor::Run(const FileOp& op) {
-  // Names come from the machine, never from a peer; a slash would leave the directory.
-  LS_CHECK(op.file.find('/') == std::string::npos);
-  LS_CHECK(op.target.find('/') == std::string::npos);
+  // Names come from the machine, which has checked what of them came from outside.
+  const bool whole = op.kind == OpKind::kList || op.kind == OpKind::kSyncDirectory;
+  LS_CHECK((whole && op.file.empty()) || storage::IsSafePath(op.directory, op.file));
+  LS_CHECK(op.target.empty() || storage::IsSafePath(op.directory, op.target));
   FileDone done;
   done.id = op.id;
   int error = 0;
   switch (op.kind) {
     case OpKind::kList:
-      error = List(&done);
+      error = List(op, &done);
       break;
     case OpKind::kRead:
       error = Read(op, &done);
@@ -111,7 +114,13 @@ FileDone FileExecutor::Run(const FileOp& op) {
       error = Remove(op);
       break;
     case OpKind::kSyncDirectory:
-      error = ::fsync(directory_fd_) == 0 ? 0 : errno;
+      error = SyncDirectory(op);
+      break;
+    case OpKind::kMakeDirectory:
+      error = ::mkdirat(directory_fd_, op.file.c_str(), 0755) == 0 ? 0 : errno;
+      break;
+    case OpKind::kRemoveDirectory:
+      error = ::unlinkat(directory_fd_, op.file.c_str(), AT_REMOVEDIR) == 0 ? 0 : errno;
       break;
   }
   if (error != 0) {
@@ -122,8 +131,9 @@ FileDone FileExecutor::Run(const FileOp& op) {
   return done;
 }
 
-int FileExecutor::List(FileDone* done) {
-  const int fd = ::openat(directory_fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+int FileExecutor::List(const FileOp& op, FileDone* done) {
+  const char* path = op.file.empty() ? "." : op.file.c_str();
+  const int fd = ::openat(directory_fd_, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return errno;
   DIR* directory = ::fdopendir(fd);
   if (directory == nullptr) {
@@ -131,21 +141,39 @@ int FileExecutor::List(FileDone* done) {
     ::close(fd);
     return error;
   }
+  std::vector<std::pair<std::string, uint64_t>> found;
   errno = 0;
   while (const dirent* entry = ::readdir(directory)) {
     const std::string name = entry->d_name;
     struct stat status;
     const bool own =
+        name == "." || name == ".." ||
         std::find(std::begin(kOwnFiles), std::end(kOwnFiles), name) != std::end(kOwnFiles);
-    if (!own && ::fstatat(directory_fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISREG(status.st_mode)) {
-      done->names.push_back(name);
+    if (!own && ::fstatat(fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
+      if (S_ISREG(status.st_mode)) {
+        found.emplace_back(name, static_cast<uint64_t>(status.st_size));
+      } else if (S_ISDIR(status.st_mode) && op.directory == Directory::kLogs && op.file.empty()) {
+        found.emplace_back(name + "/", 0);
+      }
     }
     errno = 0;
   }
   const int error = errno;
   ::closedir(directory);
-  std::sort(done->names.begin(), done->names.end());
+  std::sort(found.begin(), found.end());
+  for (auto& [name, size] : found) {
+    done->names.push_back(std::move(name));
+    done->sizes.push_back(size);
+  }
+  return error;
+}
+
+int FileExecutor::SyncDirectory(const FileOp& op) {
+  if (op.file.empty()) return ::fsync(directory_fd_) == 0 ? 0 : errno;
+  const int fd = ::openat(directory_fd_, op.file.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  const int error = ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
   return error;
 }
 
@@ -244,7 +272,18 @@ int FileExecutor::Rename(const FileOp& op) {
     node.key() = op.target;
     open_.insert(std::move(node));
   }
+  MoveOpen(op.file, op.target);
   return 0;
+}
+
+void FileExecutor::MoveOpen(const std::string& subdirectory, const std::string& target) {
+  const std::string prefix = subdirectory + "/";
+  for (auto it = open_.lower_bound(prefix); it != open_.end() && it->first.starts_with(prefix);
+       it = open_.lower_bound(prefix)) {
+    auto node = open_.extract(it);
+    node.key() = target + "/" + node.key().substr(prefix.size());
+    open_.insert(std::move(node));
+  }
 }
 
 int FileExecutor::Remove(const FileOp& op) {

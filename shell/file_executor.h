@@ -1,4 +1,5 @@
-// One directory's files, reached by system calls that block. Used by one thread.
+// One directory's files, and those of its subdirectories, reached by system calls that block. Used
+// by one thread.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ class FileExecutor {
   };
 
   // Each returns 0 or an errno.
-  int List(storage::FileDone* done);
+  int List(const storage::FileOp& op, storage::FileDone* done);
   int Read(const storage::FileOp& op, storage::FileDone* done);
   int Create(const storage::FileOp& op);
   int Write(const storage::FileOp& op);
@@ -39,10 +40,13 @@ class FileExecutor {
   int Truncate(const storage::FileOp& op);
   int Rename(const storage::FileOp& op);
   int Remove(const storage::FileOp& op);
+  int SyncDirectory(const storage::FileOp& op);
 
   // Null with errno set if it cannot be opened.
   OpenFile* Open(const std::string& name);
   void Close(const std::string& name);
+  // Everything open in the subdirectory is now reached by its new name.
+  void MoveOpen(const std::string& subdirectory, const std::string& target);
   void CloseLeastRecentlyUsed();
 
   const std::string path_;

@@ -95,20 +95,24 @@ void Files::Completions::Publish(std::vector<FileDone>* batch) {
   if (was_empty) wake();
 }
 
-Files::Files(const std::string& data_dir, const std::string& log_dir, std::function<void()> wake) {
+Files::Files(const std::string& data_dir, const std::string& log_dir, const std::string& logs_dir,
+             std::function<void()> wake) {
   completions_.wake = std::move(wake);
   workers_[static_cast<size_t>(storage::Directory::kData)] =
       std::make_unique<Worker>(data_dir, &completions_);
   workers_[static_cast<size_t>(storage::Directory::kLog)] =
       std::make_unique<Worker>(log_dir, &completions_);
+  if (logs_dir.empty()) return;
+  workers_[static_cast<size_t>(storage::Directory::kLogs)] =
+      std::make_unique<Worker>(logs_dir, &completions_);
 }
 
 Files::~Files() = default;
 
 void Files::Submit(std::vector<FileOp>* ops) {
   if (ops->empty()) return;
-  for (storage::Directory directory : {storage::Directory::kData, storage::Directory::kLog}) {
-    workers_[static_cast<size_t>(directory)]->Submit(directory, ops);
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i] != nullptr) workers_[i]->Submit(static_cast<storage::Directory>(i), ops);
   }
   ops->clear();
 }
@@ -120,7 +124,9 @@ void Files::Take(std::vector<FileDone>* done) {
 }
 
 void Files::Drain() {
-  for (const auto& worker : workers_) worker->Drain();
+  for (const auto& worker : workers_) {
+    if (worker != nullptr) worker->Drain();
+  }
 }
 
 }  // namespace lockstep::shell

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/storage/file_ops.h"
@@ -20,8 +21,12 @@ inline constexpr const char* kOwnFiles[] = {"lock", "myid"};
 class Files {
  public:
   // `wake` is called on a disk thread when Take has something to take, once until it was taken. The
-  // directories exist and may be the same one.
-  Files(const std::string& data_dir, const std::string& log_dir, std::function<void()> wake);
+  // directories exist; the first two may be the same one. Without `logs_dir` (empty) there are no
+  // partition logs.
+  Files(const std::string& data_dir, const std::string& log_dir, const std::string& logs_dir,
+        std::function<void()> wake);
+  Files(const std::string& data_dir, const std::string& log_dir, std::function<void()> wake)
+      : Files(data_dir, log_dir, "", std::move(wake)) {}
   // Carries out what has been submitted, and then ends.
   ~Files();
 
@@ -48,7 +53,8 @@ class Files {
   };
 
   Completions completions_;
-  std::array<std::unique_ptr<Worker>, 2> workers_;  // by storage::Directory
+  // By storage::Directory. Null for partition logs if there are none.
+  std::array<std::unique_ptr<Worker>, storage::kDirectories> workers_;
 };
 
 }  // namespace lockstep::shell

@@ -16,14 +16,57 @@ using storage::OpKind;
 namespace {
 
 std::string KeyOf(storage::Directory directory, std::string_view file) {
-  std::string key(1, directory == storage::Directory::kData ? 'd' : 'l');
+  static constexpr char kLetters[] = {'d', 'l', 'p'};
+  std::string key(1, kLetters[static_cast<size_t>(directory)]);
   key.append(file);
   return key;
 }
 
-bool ChangesEntries(OpKind kind) {
-  return kind == OpKind::kCreate || kind == OpKind::kRename || kind == OpKind::kRemove ||
-         kind == OpKind::kSyncDirectory || kind == OpKind::kList;
+// Of the entries of the directory itself, or of a subdirectory.
+std::string EntriesKey(storage::Directory directory, std::string_view subdirectory) {
+  return KeyOf(directory, std::string(subdirectory) + "/");
+}
+
+// The last part of a path.
+std::string_view NameOf(std::string_view path) {
+  const std::string_view subdirectory = storage::SubdirectoryOf(path);
+  return subdirectory.empty() ? path : path.substr(subdirectory.size() + 1);
+}
+
+// All chains that an operation belongs to.
+std::vector<std::string> KeysOf(const FileOp& op) {
+  std::vector<std::string> keys;
+  const bool whole = op.kind == OpKind::kList || op.kind == OpKind::kSyncDirectory;
+  if (!op.file.empty() && !whole) keys.push_back(KeyOf(op.directory, op.file));
+  if (!op.target.empty()) keys.push_back(KeyOf(op.directory, op.target));
+  switch (op.kind) {
+    case OpKind::kList:
+    case OpKind::kSyncDirectory:
+      keys.push_back(EntriesKey(op.directory, op.file));
+      break;
+    case OpKind::kRename:
+      // Of a subdirectory, perhaps: what follows under the new name comes after it.
+      if (op.directory == storage::Directory::kLogs) {
+        keys.push_back(EntriesKey(op.directory, op.file));
+        keys.push_back(EntriesKey(op.directory, op.target));
+      }
+      [[fallthrough]];
+    case OpKind::kCreate:
+    case OpKind::kRemove:
+      keys.push_back(EntriesKey(op.directory, storage::SubdirectoryOf(op.file)));
+      break;
+    case OpKind::kMakeDirectory:
+    case OpKind::kRemoveDirectory:
+      keys.push_back(EntriesKey(op.directory, op.file));
+      keys.push_back(EntriesKey(op.directory, ""));
+      break;
+    case OpKind::kRead:
+    case OpKind::kWrite:
+    case OpKind::kSync:
+    case OpKind::kTruncate:
+      break;
+  }
+  return keys;
 }
 
 }  // namespace
@@ -32,7 +75,8 @@ Disk::Disk(const DiskPlan& plan, uint64_t seed, uint32_t server, EventQueue* que
     : plan_(plan),
       random_(StreamFor(seed, Purpose::kDisk, server)),
       server_(server),
-      queue_(queue) {}
+      queue_(queue),
+      dirs_(storage::kDirectories) {}
 
 Duration Disk::TimeFor(OpKind kind) {
   const bool sync = kind == OpKind::kSync || kind == OpKind::kSyncDirectory;
@@ -53,15 +97,11 @@ Instant* Disk::ChainOf(std::string_view key) {
 
 void Disk::Submit(Instant now, FileOp op) {
   // The end of the last operation of each chain that this one belongs to.
-  std::string keys[3];
-  size_t count = 0;
-  if (!op.file.empty()) keys[count++] = KeyOf(op.directory, op.file);
-  if (!op.target.empty()) keys[count++] = KeyOf(op.directory, op.target);
-  if (ChangesEntries(op.kind)) keys[count++] = KeyOf(op.directory, "");
+  const std::vector<std::string> keys = KeysOf(op);
   Instant at = now;
-  for (size_t i = 0; i < count; ++i) at = std::max(at, *ChainOf(keys[i]));
+  for (const std::string& key : keys) at = std::max(at, *ChainOf(key));
   at = at + TimeFor(op.kind);
-  for (size_t i = 0; i < count; ++i) *ChainOf(keys[i]) = at;
+  for (const std::string& key : keys) *ChainOf(key) = at;
   // Ends of idle chains say nothing.
   if (chains_.size() > 16) {
     std::erase_if(chains_, [&](const Chain& chain) { return chain.busy_until < now; });
@@ -82,16 +122,28 @@ bool Disk::Complete(uint64_t operation, FileDone* done) {
   return true;
 }
 
+Disk::Dir* Disk::DirAt(storage::Directory directory, std::string_view path) {
+  Dir& top = dirs_[static_cast<size_t>(directory)];
+  if (path.empty()) return &top;
+  auto it = top.cached.find(std::string(path));
+  if (it == top.cached.end() || files_[it->second].dir == 0) return nullptr;
+  return &dirs_[files_[it->second].dir];
+}
+
+Disk::Dir* Disk::DirOf(const FileOp& op) {
+  return DirAt(op.directory, storage::SubdirectoryOf(op.file));
+}
+
 Disk::File* Disk::Find(const FileOp& op) {
-  Dir& dir = dirs_[static_cast<size_t>(op.directory)];
-  auto it = dir.cached.find(op.file);
-  return it == dir.cached.end() ? nullptr : &files_[it->second];
+  const Dir* dir = DirOf(op);
+  if (dir == nullptr) return nullptr;
+  auto it = dir->cached.find(std::string(NameOf(op.file)));
+  return it == dir->cached.end() ? nullptr : &files_[it->second];
 }
 
 FileDone Disk::CarryOut(const FileOp& op) {
   FileDone done;
   done.id = op.id;
-  Dir& dir = dirs_[static_cast<size_t>(op.directory)];
   const bool may_fail =
       op.kind == OpKind::kCreate || op.kind == OpKind::kWrite || op.kind == OpKind::kSync;
   if (may_fail && fail_next_) {
@@ -105,30 +157,30 @@ FileDone Disk::CarryOut(const FileOp& op) {
     done.message = "simulated failure";
     return done;
   }
+  const bool whole = op.kind == OpKind::kList || op.kind == OpKind::kSyncDirectory;
+  Dir* dir = whole ? DirAt(op.directory, op.file) : DirOf(op);
+  if (dir == nullptr) {
+    done.error = FileError::kNotFound;
+    return done;
+  }
   switch (op.kind) {
     case OpKind::kList:
-      for (const auto& [name, file] : dir.cached) done.names.push_back(name);
-      return done;
-    case OpKind::kCreate:
-      done.error = DoCreate(op);
+      DoList(*dir, &done);
       return done;
     case OpKind::kSyncDirectory:
-      dir.durable = dir.cached;
-      dir.changes.clear();
+      dir->durable = dir->cached;
+      dir->changes.clear();
       ++syncs_;
       return done;
-    case OpKind::kRename:
-    case OpKind::kRemove: {
-      auto it = dir.cached.find(op.file);
-      if (it == dir.cached.end()) {
-        done.error = FileError::kNotFound;
-        return done;
-      }
-      EntryChange change{op.kind, op.file, op.target, it->second};
-      ApplyEntry(change, &dir.cached);
-      dir.changes.push_back(std::move(change));
+    case OpKind::kCreate:
+    case OpKind::kMakeDirectory:
+      done.error = DoCreate(op);
       return done;
-    }
+    case OpKind::kRename:
+    case OpKind::kRemove:
+    case OpKind::kRemoveDirectory:
+      done.error = DoEntry(op, dir);
+      return done;
     case OpKind::kRead:
     case OpKind::kWrite:
     case OpKind::kSync:
@@ -161,18 +213,46 @@ FileDone Disk::CarryOut(const FileOp& op) {
   }
 }
 
+void Disk::DoList(const Dir& dir, FileDone* done) const {
+  for (const auto& [name, number] : dir.cached) {
+    const File& file = files_[number];
+    done->names.push_back(file.dir == 0 ? name : name + "/");
+    done->sizes.push_back(file.cached.size());
+  }
+}
+
 FileError Disk::DoCreate(const FileOp& op) {
-  Dir& dir = dirs_[static_cast<size_t>(op.directory)];
-  if (dir.cached.contains(op.file)) return FileError::kExists;
+  Dir& dir = *DirOf(op);
+  const std::string name(NameOf(op.file));
+  if (dir.cached.contains(name)) return FileError::kExists;
   if (full_) return FileError::kNoSpace;
   const uint32_t number = static_cast<uint32_t>(files_.size());
   files_.emplace_back();
-  if (op.size > 0) {
+  if (op.kind == OpKind::kMakeDirectory) {
+    files_.back().dir = dirs_.size();
+    dirs_.emplace_back();
+  } else if (op.size > 0) {
     files_.back().cached.assign(op.size, '\0');
     files_.back().changes.push_back({true, op.size, ""});
   }
-  dir.cached.emplace(op.file, number);
-  dir.changes.push_back({OpKind::kCreate, op.file, "", number});
+  dir.cached.emplace(name, number);
+  dir.changes.push_back({OpKind::kCreate, name, "", number});
+  return FileError::kNone;
+}
+
+FileError Disk::DoEntry(const FileOp& op, Dir* dir) {
+  const std::string name(NameOf(op.file));
+  auto it = dir->cached.find(name);
+  if (it == dir->cached.end()) return FileError::kNotFound;
+  const size_t subdirectory = files_[it->second].dir;
+  if (op.kind == OpKind::kRemoveDirectory &&
+      (subdirectory == 0 || !dirs_[subdirectory].cached.empty())) {
+    return FileError::kIo;
+  }
+  EntryChange change{op.kind == OpKind::kRename ? OpKind::kRename : OpKind::kRemove, name,
+                     std::string(NameOf(op.target)), it->second};
+  ApplyEntry(change, &dir->cached);
+  dir->changes.push_back(std::move(change));
   return FileError::kNone;
 }
 
@@ -231,16 +311,12 @@ void Disk::KillProcess() {
     return std::find(stopped.begin(), stopped.end(), key) != stopped.end();
   };
   for (Pending& p : pending_) {
-    const std::string keys[3] = {
-        KeyOf(p.op.directory, p.op.file),
-        KeyOf(p.op.directory, p.op.target.empty() ? p.op.file : p.op.target),
-        ChangesEntries(p.op.kind) ? KeyOf(p.op.directory, "") : KeyOf(p.op.directory, p.op.file)};
-    const bool goes_on = random_.Chance(1, 2) && !is_stopped(keys[0]) && !is_stopped(keys[1]) &&
-                         !is_stopped(keys[2]);
+    std::vector<std::string> keys = KeysOf(p.op);
+    const bool goes_on = random_.Chance(1, 2) && std::none_of(keys.begin(), keys.end(), is_stopped);
     if (goes_on) {
       CarryOut(p.op);
     } else {
-      stopped.insert(stopped.end(), keys, keys + 3);
+      stopped.insert(stopped.end(), keys.begin(), keys.end());
     }
   }
   pending_.clear();

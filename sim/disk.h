@@ -8,9 +8,11 @@
 // is still there: it reads as if it were durable, and is not.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/btree_map.h"
@@ -62,9 +64,10 @@ class Disk {
     std::string durable;
     std::vector<Change> changes;  // from durable to cached, in order
     bool cache_is_a_lie = false;  // a sync failed: the cache has what the disk will never get
+    size_t dir = 0;               // of a subdirectory: where it is in dirs_; 0: this is a file
   };
   struct EntryChange {
-    storage::OpKind kind;  // kCreate, kRename or kRemove
+    storage::OpKind kind;  // kCreate, kRename or kRemove, also for subdirectories
     std::string name;
     std::string target;
     uint32_t file = 0;
@@ -80,7 +83,7 @@ class Disk {
     storage::FileOp op;
   };
   struct Chain {
-    std::string key;  // directory and file name; only the directory's digit for its entries
+    std::string key;  // directory and file name; with a slash at its end for a directory's entries
     Instant busy_until;
   };
 
@@ -88,6 +91,12 @@ class Disk {
   storage::FileError DoCreate(const storage::FileOp& op);
   storage::FileError DoWrite(const storage::FileOp& op, File* file);
   void DoSync(File* file);
+  storage::FileError DoEntry(const storage::FileOp& op, Dir* dir);
+  void DoList(const Dir& dir, storage::FileDone* done) const;
+  // The directory that `path` names (of a storage::Directory itself if empty), or null.
+  Dir* DirAt(storage::Directory directory, std::string_view path);
+  // The one that it is in.
+  Dir* DirOf(const storage::FileOp& op);
   File* Find(const storage::FileOp& op);
   Instant* ChainOf(std::string_view key);
   Duration TimeFor(storage::OpKind kind);
@@ -99,7 +108,7 @@ class Disk {
   RandomStream random_;
   uint32_t server_;
   EventQueue* queue_;
-  std::array<Dir, 2> dirs_;
+  std::deque<Dir> dirs_;  // first those of storage::Directory, then subdirectories
   std::vector<File> files_;
   std::vector<Pending> pending_;  // ascending numbers
   std::vector<Chain> chains_;

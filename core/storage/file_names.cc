@@ -41,7 +41,9 @@ std::optional<ParsedName> ParseFileName(std::string_view name) {
 }
 
 std::string Describe(Directory directory, std::string_view file) {
-  std::string text = directory == Directory::kData ? "dataDir" : "dataLogDir";
+  std::string text = directory == Directory::kData  ? "dataDir"
+                     : directory == Directory::kLog ? "dataLogDir"
+                                                    : "log.dirs";
   if (!file.empty()) text.append("/").append(file);
   return text;
 }

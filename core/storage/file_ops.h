@@ -2,8 +2,10 @@
 // them out on disk threads, the simulator on simulated disks with a page cache.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/bytes.h"
@@ -11,8 +13,9 @@
 
 namespace lockstep::storage {
 
-// Two directories: ZooKeeper's dataDir (snapshots) and dataLogDir (the journal).
-enum class Directory : uint8_t { kData = 0, kLog = 1 };
+// ZooKeeper's dataDir (snapshots) and dataLogDir (the journal); Kafka's log.dirs (partition logs).
+enum class Directory : uint8_t { kData = 0, kLog = 1, kLogs = 2 };
+inline constexpr size_t kDirectories = 3;
 
 // Names a file operation within a server's life on this host. The incarnation makes a completion
 // that arrives after a restart recognizable.
@@ -24,26 +27,34 @@ struct OpId {
 };
 
 enum class OpKind : uint8_t {
-  kList,      // -> names: the files of the directory, ascending
+  kList,      // -> names, sizes: the files of the directory, ascending by name. Subdirectories of
+              // kLogs are named with a slash at the end
   kRead,      // [offset, offset + size) of the file, shorter at its end -> data
   kCreate,    // a new, empty file; an error if it exists. size > 0: allocate that many zero
               // bytes (so that later syncs need not change the file's length)
   kWrite,     // `data`, one slice after the other, at `offset`; grows the file if needed
   kSync,      // file content and length are durable when it completes (fdatasync)
   kTruncate,  // to `size` bytes
-  kRename,    // to `target`, replacing it, in the same directory
+  kRename,  // to `target`, replacing it, in the same directory. A subdirectory too, to a name that
+            // is free; requires: nothing is under way in it
   kRemove,
-  kSyncDirectory,  // creations, renames and removals in the directory are durable when it completes
+  kSyncDirectory,    // creations, renames and removals in the directory are durable when it
+                     // completes
+  kMakeDirectory,    // a new, empty subdirectory of kLogs; an error if it exists
+  kRemoveDirectory,  // an empty one
 };
 
 // Operations on one file, and those on one directory's entries, are carried out in the order in
-// which they were given; others in any order.
+// which they were given; others in any order. Making and removing a subdirectory, and giving it
+// another name, belongs to its own entries and to those of the directory that it is in.
 struct FileOp {
   OpId id;
   OpKind kind = OpKind::kList;
   Directory directory = Directory::kData;
-  std::string file;    // a name without a slash; empty for kList and kSyncDirectory
-  std::string target;  // kRename
+  // A name without a slash. In kLogs also a file of a subdirectory, `name/name`; for kList and
+  // kSyncDirectory a subdirectory; empty there for the directory itself.
+  std::string file;
+  std::string target;  // kRename: of the same form as `file`, with the same subdirectory
   uint64_t offset = 0;
   uint64_t size = 0;
   std::vector<Bytes> data;  // kWrite
@@ -58,12 +69,20 @@ enum class FileError : uint8_t {
 };
 const char* ToString(FileError error);
 
+// Whether `file` (or `target`) of an operation in `directory` stays in it: one name, or in kLogs
+// two with a slash between; each not empty, not longer than 255 bytes, and neither "." nor "..".
+bool IsSafePath(Directory directory, std::string_view path);
+
+// The subdirectory that `path` lies in, empty if it is the directory itself.
+std::string_view SubdirectoryOf(std::string_view path);
+
 struct FileDone {
   OpId id;
   FileError error = FileError::kNone;
   std::string message;             // the system's words, for the log; empty without error
   Bytes data;                      // kRead
   std::vector<std::string> names;  // kList
+  std::vector<uint64_t> sizes;     // kList: of each, in bytes; 0 for a subdirectory
 };
 
 }  // namespace lockstep::storage

@@ -26,6 +26,10 @@ const char* Verb(OpKind kind) {
       return "remove";
     case OpKind::kSyncDirectory:
       return "sync the directory";
+    case OpKind::kMakeDirectory:
+      return "make the directory";
+    case OpKind::kRemoveDirectory:
+      return "remove the directory";
   }
   LS_UNREACHABLE();
 }

@@ -67,6 +67,50 @@ TEST_F(FileExecutorTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(Read("f", 100, 1), "");
 }
 
+TEST_F(FileExecutorTest, SubdirectoriesOfPartitionLogs) {
+  const auto run = [this](OpKind kind, std::string file, std::string target = "") {
+    FileOp op{.kind = kind, .directory = Directory::kLogs, .file = file, .target = target};
+    if (kind == OpKind::kRead) op.size = 100;
+    if (kind == OpKind::kWrite) op.data = {Bytes::Copy("text")};
+    return Run(op);
+  };
+  EXPECT_EQ(run(OpKind::kMakeDirectory, "t-0").error, FileError::kNone);
+  EXPECT_EQ(run(OpKind::kMakeDirectory, "t-0").error, FileError::kExists);
+  EXPECT_EQ(run(OpKind::kCreate, "t-0/f").error, FileError::kNone);
+  EXPECT_EQ(run(OpKind::kWrite, "t-0/f").error, FileError::kNone);
+  EXPECT_EQ(run(OpKind::kCreate, "g").error, FileError::kNone);
+  EXPECT_EQ(run(OpKind::kSyncDirectory, "t-0").error, FileError::kNone);
+  EXPECT_EQ(run(OpKind::kSyncDirectory, "").error, FileError::kNone);
+  EXPECT_THAT(run(OpKind::kList, "").names, ElementsAre("g", "t-0/"));
+  EXPECT_THAT(run(OpKind::kList, "t-0").names, ElementsAre("f"));
+  EXPECT_THAT(run(OpKind::kList, "t-0").sizes, ElementsAre(4));
+  EXPECT_THAT(List(), ElementsAre("g"));  // the other directories have files only
+  EXPECT_EQ(run(OpKind::kList, "t-1").error, FileError::kNotFound);
+
+  EXPECT_EQ(run(OpKind::kRename, "t-0", "t-0.x-delete").error, FileError::kNone);
+
+  EXPECT_EQ(run(OpKind::kRead, "t-0/f").error, FileError::kNotFound);
+  EXPECT_EQ(run(OpKind::kRead, "t-0.x-delete/f").data.view(), "text");
+  EXPECT_EQ(run(OpKind::kRemoveDirectory, "t-0.x-delete").error, FileError::kIo);
+  EXPECT_EQ(run(OpKind::kRemove, "t-0.x-delete/f").error, FileError::kNone);
+  EXPECT_EQ(run(OpKind::kRemoveDirectory, "t-0.x-delete").error, FileError::kNone);
+  EXPECT_THAT(run(OpKind::kList, "").names, ElementsAre("g"));
+}
+
+TEST(FilePaths, NeverLeaveTheirDirectory) {
+  EXPECT_TRUE(storage::IsSafePath(Directory::kData, "snapshot.1"));
+  EXPECT_TRUE(storage::IsSafePath(Directory::kLogs, "topic-0/f"));
+  EXPECT_FALSE(storage::IsSafePath(Directory::kData, "a/b"));
+  for (const std::string& path :
+       {std::string(), std::string("."), std::string(".."), std::string("../f"),
+        std::string("a/.."), std::string("/f"), std::string("a/"), std::string("a/b/c"),
+        std::string("a\0b", 3), std::string(256, 'x')}) {
+    EXPECT_FALSE(storage::IsSafePath(Directory::kLogs, path)) << path;
+  }
+  EXPECT_EQ(storage::SubdirectoryOf("a/b"), "a");
+  EXPECT_EQ(storage::SubdirectoryOf("a"), "");
+}
+
 TEST_F(FileExecutorTest, MoreSlicesThanOneSystemCallTakesAreWritten) {
   std::vector<std::string> slices;
   std::string all;

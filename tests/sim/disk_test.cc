@@ -187,5 +187,74 @@ TEST_F(DiskTest, AFullDiskTakesNoMore) {
   EXPECT_EQ(Do(Op(OpKind::kWrite, "f", 0, "abc")).error, FileError::kNone);
 }
 
+// ---- Subdirectories of partition logs ----------------------------------------------------------
+
+FileOp Logs(OpKind kind, std::string file, std::string target = "") {
+  FileOp op;
+  op.kind = kind;
+  op.directory = Directory::kLogs;
+  op.file = std::move(file);
+  op.target = std::move(target);
+  op.size = kind == OpKind::kRead ? 100 : 0;
+  if (kind == OpKind::kWrite) op.data.push_back(Bytes::Copy("text"));
+  return op;
+}
+
+TEST_F(DiskTest, FilesOfASubdirectoryMoveWithItsName) {
+  Make(1);
+  EXPECT_EQ(Do(Logs(OpKind::kCreate, "t-0/f")).error, FileError::kNotFound);
+  Do(Logs(OpKind::kMakeDirectory, "t-0"));
+  EXPECT_EQ(Do(Logs(OpKind::kMakeDirectory, "t-0")).error, FileError::kExists);
+  Do(Logs(OpKind::kCreate, "t-0/f"));
+  Do(Logs(OpKind::kWrite, "t-0/f"));
+  EXPECT_EQ(Do(Logs(OpKind::kList, "")).names, std::vector<std::string>{"t-0/"});
+  EXPECT_EQ(Do(Logs(OpKind::kList, "t-0")).names, std::vector<std::string>{"f"});
+  EXPECT_EQ(Do(Logs(OpKind::kList, "t-0")).sizes, std::vector<uint64_t>{4});
+
+  Do(Logs(OpKind::kRename, "t-0", "t-0.x-delete"));
+
+  EXPECT_EQ(Do(Logs(OpKind::kRead, "t-0/f")).error, FileError::kNotFound);
+  EXPECT_EQ(Do(Logs(OpKind::kRead, "t-0.x-delete/f")).data, Bytes::Copy("text"));
+  EXPECT_EQ(Do(Logs(OpKind::kRemoveDirectory, "t-0.x-delete")).error, FileError::kIo);
+  Do(Logs(OpKind::kRemove, "t-0.x-delete/f"));
+  EXPECT_EQ(Do(Logs(OpKind::kRemoveDirectory, "t-0.x-delete")).error, FileError::kNone);
+  EXPECT_TRUE(Do(Logs(OpKind::kList, "")).names.empty());
+}
+
+TEST_F(DiskTest, ASubdirectoryAndItsEntriesAreDurableApart) {
+  std::set<std::string> found;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Make(seed);
+    Do(Logs(OpKind::kMakeDirectory, "a"));
+    Do(Logs(OpKind::kMakeDirectory, "b"));
+    Do(Logs(OpKind::kSyncDirectory, ""));
+    Do(Logs(OpKind::kCreate, "a/f"));
+    Do(Logs(OpKind::kSyncDirectory, "a"));
+    Do(Logs(OpKind::kCreate, "b/f"));
+    Do(Logs(OpKind::kMakeDirectory, "c"));
+    disk_->PowerLoss();
+    std::string names;
+    for (const std::string& name : Do(Logs(OpKind::kList, "")).names) {
+      names += name;
+      for (const std::string& file : Do(Logs(OpKind::kList, name.substr(0, 1))).names) {
+        names += file;
+      }
+    }
+    found.insert(names);
+  }
+  EXPECT_EQ(found, (std::set<std::string>{"a/fb/", "a/fb/f", "a/fb/c/", "a/fb/fc/"}));
+}
+
+TEST_F(DiskTest, WhatFollowsInANewSubdirectoryWaitsForIt) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Make(seed);
+    Submit(Logs(OpKind::kMakeDirectory, "t-0"));
+    Submit(Logs(OpKind::kCreate, "t-0/f"));
+    Submit(Logs(OpKind::kWrite, "t-0/f"));
+    EXPECT_EQ(Finish().error, FileError::kNone);
+    EXPECT_EQ(Do(Logs(OpKind::kRead, "t-0/f")).data, Bytes::Copy("text"));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::sim

@@ -28,12 +28,13 @@ class FakeDisk {
   // Loses power. `keep` is asked once for every unsynced change whether it had reached the disk.
   void Crash(const std::function<bool()>& keep);
 
-  // For tests that prepare or damage files; both durable at once.
+  // For tests that prepare or damage files (`name` may be `subdirectory/name`, which is made if it
+  // is not there); both durable at once.
   void Put(Directory directory, const std::string& name, std::string content);
   void Remove(Directory directory, const std::string& name);
   // The content as a running system sees it; nothing if there is no such file.
   std::optional<std::string> Get(Directory directory, const std::string& name) const;
-  std::vector<std::string> Names(Directory directory) const;
+  std::vector<std::string> Names(Directory directory, const std::string& subdirectory = "") const;
 
  private:
   struct Change {
@@ -41,10 +42,12 @@ class FakeDisk {
     std::string data;              // a write within one sector, or
     std::optional<uint64_t> size;  // a new length
   };
+  struct Folder;
   struct File {
     std::string cached;
     std::string durable;
     std::vector<Change> unsynced;
+    std::shared_ptr<Folder> folder;  // not null: this is a subdirectory
   };
   using FileRef = std::shared_ptr<File>;
   struct EntryChange {
@@ -64,9 +67,21 @@ class FakeDisk {
   void Write(File* file, uint64_t offset, std::string_view data);
   void ChangeEntry(Folder* folder, EntryChange change);
   void CrashFile(File* file, const std::function<bool()>& keep);
+  void CrashFolder(Folder* folder, const std::function<bool()>& keep);
+  // The folder that holds `path` (in it, under its last name), or null.
+  Folder* FolderOf(Directory directory, const std::string& path);
+  const Folder* FolderOf(Directory directory, const std::string& path) const {
+    return const_cast<FakeDisk*>(this)->FolderOf(directory, path);
+  }
+  // The folder that `path` names, or null.
+  Folder* FolderAt(Directory directory, const std::string& path);
+  static std::string LastName(const std::string& path) {
+    const size_t slash = path.find('/');
+    return slash == std::string::npos ? path : path.substr(slash + 1);
+  }
 
   uint64_t sector_bytes_;
-  Folder folders_[2];
+  Folder folders_[kDirectories];
 };
 
 inline void FakeDisk::Apply(const Change& change, std::string* content) {
@@ -104,20 +119,59 @@ inline void FakeDisk::ChangeEntry(Folder* folder, EntryChange change) {
   folder->unsynced.push_back(std::move(change));
 }
 
+inline FakeDisk::Folder* FakeDisk::FolderAt(Directory directory, const std::string& path) {
+  Folder& top = folders_[static_cast<size_t>(directory)];
+  if (path.empty()) return &top;
+  const auto entry = top.cached.find(path);
+  return entry == top.cached.end() ? nullptr : entry->second->folder.get();
+}
+
+inline FakeDisk::Folder* FakeDisk::FolderOf(Directory directory, const std::string& path) {
+  return FolderAt(directory, std::string(SubdirectoryOf(path)));
+}
+
 inline FileDone FakeDisk::Execute(const FileOp& op) {
-  Folder& folder = folders_[static_cast<size_t>(op.directory)];
+  const bool whole = op.kind == OpKind::kList || op.kind == OpKind::kSyncDirectory;
+  LS_CHECK((whole && op.file.empty()) || IsSafePath(op.directory, op.file));
   FileDone done{.id = op.id};
-  const auto entry = folder.cached.find(op.file);
-  File* file = entry == folder.cached.end() ? nullptr : entry->second.get();
-  const bool needs_file =
-      op.kind != OpKind::kList && op.kind != OpKind::kCreate && op.kind != OpKind::kSyncDirectory;
+  Folder* const found = whole ? FolderAt(op.directory, op.file) : FolderOf(op.directory, op.file);
+  if (found == nullptr) {
+    done.error = FileError::kNotFound;
+    return done;
+  }
+  Folder& folder = *found;
+  const std::string name = LastName(op.file);
+  const auto entry = folder.cached.find(name);
+  File* file = entry == folder.cached.end() || whole ? nullptr : entry->second.get();
+  const bool needs_file = !whole && op.kind != OpKind::kCreate && op.kind != OpKind::kMakeDirectory;
   if (needs_file && file == nullptr) {
     done.error = FileError::kNotFound;
     return done;
   }
   switch (op.kind) {
     case OpKind::kList:
-      done.names = Names(op.directory);
+      for (const auto& [child, ref] : folder.cached) {
+        done.names.push_back(child + (ref->folder != nullptr ? "/" : ""));
+        done.sizes.push_back(ref->cached.size());
+      }
+      break;
+    case OpKind::kMakeDirectory: {
+      if (file != nullptr) {
+        done.error = FileError::kExists;
+        break;
+      }
+      auto created = std::make_shared<File>();
+      created->folder = std::make_shared<Folder>();
+      ChangeEntry(&folder, {.added = name, .file = std::move(created)});
+      break;
+    }
+    case OpKind::kRemoveDirectory:
+      LS_CHECK(file->folder != nullptr);
+      if (!file->folder->cached.empty()) {
+        done.error = FileError::kIo;
+        break;
+      }
+      ChangeEntry(&folder, {.removed = name});
       break;
     case OpKind::kRead: {
       if (op.offset >= file->cached.size()) break;
@@ -131,7 +185,7 @@ inline FileDone FakeDisk::Execute(const FileOp& op) {
       }
       auto created = std::make_shared<File>();
       if (op.size > 0) Resize(created.get(), op.size);
-      ChangeEntry(&folder, {.added = op.file, .file = std::move(created)});
+      ChangeEntry(&folder, {.added = name, .file = std::move(created)});
       break;
     }
     case OpKind::kWrite: {
@@ -150,10 +204,10 @@ inline FileDone FakeDisk::Execute(const FileOp& op) {
       Resize(file, op.size);
       break;
     case OpKind::kRename:
-      ChangeEntry(&folder, {.removed = op.file, .added = op.target, .file = entry->second});
+      ChangeEntry(&folder, {.removed = name, .added = LastName(op.target), .file = entry->second});
       break;
     case OpKind::kRemove:
-      ChangeEntry(&folder, {.removed = op.file});
+      ChangeEntry(&folder, {.removed = name});
       break;
     case OpKind::kSyncDirectory:
       folder.durable = folder.cached;
@@ -179,43 +233,61 @@ inline void FakeDisk::CrashFile(File* file, const std::function<bool()>& keep) {
   file->cached = file->durable;
 }
 
-inline void FakeDisk::Crash(const std::function<bool()>& keep) {
-  for (Folder& folder : folders_) {
-    for (const EntryChange& change : folder.unsynced) {
-      if (keep()) Apply(change, &folder.durable);
-    }
-    folder.unsynced.clear();
-    folder.cached = folder.durable;
-    for (auto& [name, file] : folder.cached) CrashFile(file.get(), keep);
+inline void FakeDisk::CrashFolder(Folder* folder, const std::function<bool()>& keep) {
+  for (const EntryChange& change : folder->unsynced) {
+    if (keep()) Apply(change, &folder->durable);
   }
+  folder->unsynced.clear();
+  folder->cached = folder->durable;
+  for (auto& [name, file] : folder->cached) {
+    if (file->folder != nullptr) {
+      CrashFolder(file->folder.get(), keep);
+    } else {
+      CrashFile(file.get(), keep);
+    }
+  }
+}
+
+inline void FakeDisk::Crash(const std::function<bool()>& keep) {
+  for (Folder& folder : folders_) CrashFolder(&folder, keep);
 }
 
 inline void FakeDisk::Put(Directory directory, const std::string& name, std::string content) {
   auto file = std::make_shared<File>();
   file->cached = file->durable = std::move(content);
-  Folder& folder = folders_[static_cast<size_t>(directory)];
-  folder.cached[name] = folder.durable[name] = std::move(file);
+  const std::string subdirectory(SubdirectoryOf(name));
+  if (FolderAt(directory, subdirectory) == nullptr) {
+    auto made = std::make_shared<File>();
+    made->folder = std::make_shared<Folder>();
+    Folder& top = folders_[static_cast<size_t>(directory)];
+    top.cached[subdirectory] = top.durable[subdirectory] = std::move(made);
+  }
+  Folder& folder = *FolderAt(directory, subdirectory);
+  folder.cached[LastName(name)] = folder.durable[LastName(name)] = std::move(file);
 }
 
 inline void FakeDisk::Remove(Directory directory, const std::string& name) {
-  Folder& folder = folders_[static_cast<size_t>(directory)];
-  LS_CHECK_EQ(folder.cached.erase(name), size_t{1});
-  folder.durable.erase(name);
+  Folder* folder = FolderOf(directory, name);
+  LS_CHECK(folder != nullptr);
+  LS_CHECK_EQ(folder->cached.erase(LastName(name)), size_t{1});
+  folder->durable.erase(LastName(name));
 }
 
 inline std::optional<std::string> FakeDisk::Get(Directory directory,
                                                 const std::string& name) const {
-  const Folder& folder = folders_[static_cast<size_t>(directory)];
-  const auto entry = folder.cached.find(name);
-  if (entry == folder.cached.end()) return std::nullopt;
+  const Folder* folder = FolderOf(directory, name);
+  if (folder == nullptr) return std::nullopt;
+  const auto entry = folder->cached.find(LastName(name));
+  if (entry == folder->cached.end()) return std::nullopt;
   return entry->second->cached;
 }
 
-inline std::vector<std::string> FakeDisk::Names(Directory directory) const {
+inline std::vector<std::string> FakeDisk::Names(Directory directory,
+                                                const std::string& subdirectory) const {
   std::vector<std::string> names;
-  for (const auto& [name, file] : folders_[static_cast<size_t>(directory)].cached) {
-    names.push_back(name);
-  }
+  const Folder* folder = const_cast<FakeDisk*>(this)->FolderAt(directory, subdirectory);
+  if (folder == nullptr) return names;
+  for (const auto& [name, file] : folder->cached) names.push_back(name);
   return names;
 }
 
