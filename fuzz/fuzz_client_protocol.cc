@@ -24,8 +24,9 @@ constexpr OpCode kOps[] = {
     OpCode::kCreate,      OpCode::kDelete,   OpCode::kExists,       OpCode::kGetData,
     OpCode::kSetData,     OpCode::kGetAcl,   OpCode::kSetAcl,       OpCode::kGetChildren,
     OpCode::kSync,        OpCode::kPing,     OpCode::kGetChildren2, OpCode::kCreate2,
-    OpCode::kAuth,        OpCode{14},        OpCode::kSetWatches,   OpCode::kCloseSession,
+    OpCode::kAuth,        OpCode::kMulti,    OpCode::kSetWatches,   OpCode::kCloseSession,
     OpCode::kSetWatches2, OpCode::kAddWatch, OpCode::kCheckWatches, OpCode::kRemoveWatches,
+    OpCode::kMultiRead,   OpCode{99},
 };
 
 Bytes WithoutLength(const Bytes& frame) {

@@ -170,6 +170,10 @@ std::optional<uint64_t> Client::Call(Instant now, OpCode op, const RequestBody& 
   } else if (const auto* remove = std::get_if<RemoveWatchesRequest>(&body)) {
     if (op == OpCode::kRemoveWatches) watch(WatchKind::kRemoved, remove->path);
     pending.removed = remove->type;
+  } else if (const auto* reads = std::get_if<MultiReadRequest>(&body)) {
+    for (const MultiReadRequest::Operation& read : reads->operations) {
+      LS_CHECK(!std::visit([](const auto& one) { return one.watch; }, read.body));
+    }
   }
   pending.frame = EncodeRequest(pending.xid, op, body);
   const uint64_t call = pending.call;

@@ -56,7 +56,8 @@ struct ClientOutput {
     uint64_t call;
     OpCode op;
     // The error is kConnectionLoss if the request may or may not have been carried out,
-    // kSessionExpired if the session is over; otherwise the server's.
+    // kSessionExpired if the session is over; otherwise the server's. That of a refused multi is
+    // kOk: see MultiResponse.
     ReplyHeader header;
     ResponseBody body;  // its views point into `frame`
     Bytes frame;
@@ -85,7 +86,8 @@ class Client {
   // request sets are set again after each reconnection, until they fire or, if they are persistent
   // (addWatch), are removed. What a one-shot watch has missed between two connections, it tells
   // then; what a persistent one has missed, nothing tells: its owner reads anew upon kConnected.
-  // Requires: `op` is one of the calls: not ping, auth, setWatches, setWatches2 or closeSession.
+  // Requires: `op` is one of the calls: not ping, auth, setWatches, setWatches2 or closeSession; a
+  // multiRead sets no watches.
   std::optional<uint64_t> Call(Instant now, OpCode op, const RequestBody& body,
                                ClientOutput* output);
   // Ends the session, if a server can be told, and the client.

@@ -33,7 +33,7 @@ struct PendingRequest {
   Kind kind = Kind::kRead;
   RequestHeader header;
   Instant received;
-  Bytes frame;                     // of reads and syncs
+  Bytes frame;                     // of reads, syncs and multis
   uint64_t frame_bytes = 0;        // of all
   std::optional<Zxid> sync_point;  // once the leader has told it
   Bytes reply;

@@ -131,9 +131,10 @@ TransactionBody LeaderDesk::Order(SessionOwner from, const ForwardedRequest& for
   absl::StatusOr<Request> request = DecodeRequest(forwarded.frame);
   if (!request.ok()) return refuse(ErrorCode::kMarshallingError);
   TransactionBody body = preparer_.Prepare(forwarded.session, entry->ephemeral_bytes, *request);
-  const Preparer::EphemeralBytes ephemeral = preparer_.last_ephemeral_bytes();
-  if (SessionTracker::Entry* owner = sessions_.Find(ephemeral.owner)) {
-    owner->ephemeral_bytes += static_cast<uint64_t>(ephemeral.change);
+  for (const auto& [session, change] : preparer_.last_ephemeral_bytes()) {
+    if (SessionTracker::Entry* owner = sessions_.Find(session)) {
+      owner->ephemeral_bytes += static_cast<uint64_t>(change);
+    }
   }
   return body;
 }

@@ -1,6 +1,7 @@
 #include "core/coordination/prepare.h"
 
 #include <cstdio>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -66,12 +67,59 @@ absl::string_view AsKey(std::string_view path) { return {path.data(), path.size(
 TransactionBody Preparer::Prepare(SessionId session, uint64_t ephemeral_bytes,
                                   const Request& request) {
   Begin();
-  if (request.op == OpCode::kCreate || request.op == OpCode::kCreate2) {
-    return Create(session, ephemeral_bytes, std::get<CreateRequest>(request.body));
+  const RequestBody& body = request.body;
+  if (const auto* create = std::get_if<CreateRequest>(&body)) {
+    return Create(session, ephemeral_bytes, *create);
   }
-  if (request.op == OpCode::kDelete) return Delete(std::get<DeleteRequest>(request.body));
-  if (request.op == OpCode::kSetData) return SetData(std::get<SetDataRequest>(request.body));
+  if (const auto* remove = std::get_if<DeleteRequest>(&body)) return Delete(*remove);
+  if (const auto* set = std::get_if<SetDataRequest>(&body)) return SetData(*set);
+  if (const auto* multi = std::get_if<MultiRequest>(&body)) {
+    return Multi(session, ephemeral_bytes, *multi);
+  }
   return Refuse(ErrorCode::kUnimplemented);
+}
+
+// Each operation meets what those before it have left pending.
+TransactionBody Preparer::Multi(SessionId session, uint64_t ephemeral_bytes,
+                                const MultiRequest& request) {
+  undoable_ = true;
+  MultiTransaction multi;
+  multi.operations.reserve(request.operations.size());
+  // What refuses the operation; otherwise it is one more of the transaction.
+  auto append = [&multi](auto prepared) {
+    return std::visit(
+        [&multi]<typename T>(T&& one) {
+          if constexpr (std::is_same_v<T, ErrorTransaction>) {
+            return one.error;
+          } else if constexpr (std::is_constructible_v<MultiTransaction::Operation, T>) {
+            multi.operations.emplace_back(std::move(one));
+            return ErrorCode::kOk;
+          } else {
+            LS_UNREACHABLE();
+            return ErrorCode::kSystemError;
+          }
+        },
+        std::move(prepared));
+  };
+  for (const MultiRequest::Operation& operation : request.operations) {
+    ErrorCode error = ErrorCode::kOk;
+    if (const auto* create = std::get_if<CreateRequest>(&operation.body)) {
+      error = append(Create(session, ephemeral_bytes, *create));
+    } else if (const auto* remove = std::get_if<DeleteRequest>(&operation.body)) {
+      error = append(Delete(*remove));
+    } else if (const auto* set = std::get_if<SetDataRequest>(&operation.body)) {
+      error = append(SetData(*set));
+    } else {
+      error = append(CheckVersion(std::get<CheckVersionRequest>(operation.body)));
+    }
+    if (error == ErrorCode::kOk) continue;
+    // Whatever follows in the pipeline must not meet nodes, versions and sequence numbers of
+    // operations that never happen. Of their parents neither: ZOOKEEPER-1624.
+    if (rules_.roll_back_failed_multis) RollBack();
+    return MultiErrorTransaction{.error = error,
+                                 .operation = static_cast<uint32_t>(multi.operations.size())};
+  }
+  return multi;
 }
 
 TransactionBody Preparer::Create(SessionId session, uint64_t ephemeral_bytes,
@@ -93,8 +141,11 @@ TransactionBody Preparer::Create(SessionId session, uint64_t ephemeral_bytes,
   if (!ValidatePath(path).ok()) return Refuse(ErrorCode::kBadArguments);
   if (Look(path).exists) return Refuse(ErrorCode::kNodeExists);
   if (parent.owner) return Refuse(ErrorCode::kNoChildrenForEphemerals);
-  if (ephemeral && ephemeral_bytes + path.size() > session_ephemeral_bytes_max_) {
-    return Refuse(ErrorCode::kQuotaExceeded);
+  if (ephemeral) {
+    uint64_t bytes = ephemeral_bytes + path.size();
+    auto earlier = last_ephemeral_bytes_.find(session);  // in the same multi
+    if (earlier != last_ephemeral_bytes_.end()) bytes += static_cast<uint64_t>(earlier->second);
+    if (bytes > session_ephemeral_bytes_max_) return Refuse(ErrorCode::kQuotaExceeded);
   }
 
   parent.cversion = Next(parent.cversion);
@@ -102,12 +153,7 @@ TransactionBody Preparer::Create(SessionId session, uint64_t ephemeral_bytes,
   const SessionId owner = ephemeral ? session : SessionId();
   Record(parent_path, parent);
   Record(path, {.exists = true, .permissions = PermissionsOf(acl), .owner = owner});
-  if (ephemeral) {
-    PendingCreates::key_type key(session, path);
-    in_flight_.back().created_ephemeral = key;
-    pending_creates_[std::move(key)] = delivered_ + in_flight_.size();
-    last_ephemeral_bytes_ = {session, static_cast<int64_t>(path.size())};
-  }
+  if (ephemeral) RecordEphemeral(session, path);
   return CreateTransaction{.path = std::move(path),
                            .data = request.data.bytes,
                            .null_data = request.data.null,
@@ -131,7 +177,7 @@ TransactionBody Preparer::Delete(const DeleteRequest& request) {
   --parent.child_count;
   Record(parent_path, parent);
   if (node.owner) {
-    last_ephemeral_bytes_ = {node.owner, -static_cast<int64_t>(request.path.size())};
+    last_ephemeral_bytes_[node.owner] -= static_cast<int64_t>(request.path.size());
   }
   Record(request.path, Node{});
   return DeleteTransaction{.path = std::string(request.path)};
@@ -152,6 +198,18 @@ TransactionBody Preparer::SetData(const SetDataRequest& request) {
                             .data = request.data.bytes,
                             .null_data = request.data.null,
                             .version = node.version};
+}
+
+std::variant<CheckVersionTransaction, ErrorTransaction> Preparer::CheckVersion(
+    const CheckVersionRequest& request) {
+  if (!ValidatePath(request.path).ok()) return Refuse(ErrorCode::kBadArguments);
+  const Node node = Look(request.path);
+  if (!node.exists) return Refuse(ErrorCode::kNoNode);
+  if ((node.permissions & kPermissionRead) == 0) return Refuse(ErrorCode::kNoAuth);
+  if (request.version != kAnyVersion && request.version != node.version) {
+    return Refuse(ErrorCode::kBadVersion);
+  }
+  return CheckVersionTransaction{.path = std::string(request.path), .version = node.version};
 }
 
 CloseSessionTransaction Preparer::PrepareClose(SessionId session) {
@@ -189,8 +247,8 @@ void Preparer::OnDelivered() {
     // A later transaction in flight changes the node too: what it left is what the next one meets.
     if (node->second.changed_by == delivered_) pending_.erase(node->first);
   }
-  if (oldest.created_ephemeral.first) {
-    auto it = pending_creates_.find(oldest.created_ephemeral);
+  for (const PendingCreates::key_type& created : oldest.created_ephemerals) {
+    auto it = pending_creates_.find(created);
     if (it != pending_creates_.end() && it->second == delivered_) pending_creates_.erase(it);
   }
   in_flight_.pop_front();
@@ -213,16 +271,55 @@ Preparer::Node Preparer::Look(std::string_view path) const {
 
 void Preparer::Begin() {
   in_flight_.emplace_back();
-  last_ephemeral_bytes_ = {};
+  last_ephemeral_bytes_.clear();
+  undoable_ = false;
+  undo_nodes_.clear();
+  undo_creates_.clear();
 }
 
 void Preparer::Record(std::string_view path, const Node& node) {
   const uint64_t number = delivered_ + in_flight_.size();
-  PendingMap::pointer entry = &*pending_.try_emplace(AsKey(path)).first;
+  const auto [it, added] = pending_.try_emplace(AsKey(path));
+  PendingMap::pointer entry = &*it;
+  if (undoable_) {
+    undo_nodes_.push_back({entry, added ? std::nullopt : std::optional(entry->second)});
+  }
   // Once per transaction: when it is delivered, the entry may be erased, and must not be looked at
   // again. (A session that closes may change one parent many times.)
   if (entry->second.changed_by != number) in_flight_.back().nodes.push_back(entry);
   entry->second = {.node = node, .changed_by = number};
+}
+
+void Preparer::RecordEphemeral(SessionId owner, const std::string& path) {
+  const uint64_t number = delivered_ + in_flight_.size();
+  const auto [it, added] = pending_creates_.try_emplace({owner, path}, number);
+  if (undoable_)
+    undo_creates_.push_back({it->first, added ? std::nullopt : std::optional(it->second)});
+  it->second = number;
+  in_flight_.back().created_ephemerals.push_back(it->first);
+  last_ephemeral_bytes_[owner] += static_cast<int64_t>(path.size());
+}
+
+void Preparer::RollBack() {
+  // From the newest on: an entry that was changed twice ends as it was before the first change.
+  for (; !undo_nodes_.empty(); undo_nodes_.pop_back()) {
+    const UndoNode& undo = undo_nodes_.back();
+    if (undo.before) {
+      undo.entry->second = *undo.before;
+    } else {
+      pending_.erase(undo.entry->first);
+    }
+  }
+  for (; !undo_creates_.empty(); undo_creates_.pop_back()) {
+    const UndoCreate& undo = undo_creates_.back();
+    if (undo.before) {
+      pending_creates_[undo.key] = *undo.before;
+    } else {
+      pending_creates_.erase(undo.key);
+    }
+  }
+  in_flight_.back() = {};
+  last_ephemeral_bytes_.clear();
 }
 
 }  // namespace lockstep::coordination

@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/inlined_vector.h"
@@ -31,8 +34,9 @@ class Preparer {
   Preparer(const Tree* tree, const Rules& rules, uint64_t session_ephemeral_bytes_max)
       : tree_(tree), rules_(rules), session_ephemeral_bytes_max_(session_ephemeral_bytes_max) {}
 
-  // create, create2, delete or setData, by `session`, whose ephemerals amount to `ephemeral_bytes`.
-  // An ErrorTransaction if it is refused; every other op is Unimplemented.
+  // create, create2, delete, setData or multi, by `session`, whose ephemerals amount to
+  // `ephemeral_bytes`. An ErrorTransaction or MultiErrorTransaction if it is refused, which leaves
+  // nothing pending; every other op is Unimplemented.
   TransactionBody Prepare(SessionId session, uint64_t ephemeral_bytes, const Request& request);
   // All ephemerals of the session, with those that are being created and without those that are
   // being deleted.
@@ -45,13 +49,10 @@ class Preparer {
   void OnDelivered();
   size_t in_flight() const { return in_flight_.size(); }
 
-  // What the last Prepare did to the ephemerals of `owner`: their paths in bytes, added or removed.
-  // The sum per session is bounded, since closing the session must fit into one transaction.
-  struct EphemeralBytes {
-    SessionId owner;  // 0: nothing
-    int64_t change = 0;
-  };
-  EphemeralBytes last_ephemeral_bytes() const { return last_ephemeral_bytes_; }
+  // What the last Prepare did to ephemerals, by owner: their paths in bytes, added or removed. The
+  // sum per session is bounded, since closing the session must fit into one transaction.
+  using EphemeralBytes = absl::btree_map<SessionId, int64_t>;
+  const EphemeralBytes& last_ephemeral_bytes() const { return last_ephemeral_bytes_; }
 
  private:
   // A node as the next transaction will find it.
@@ -71,15 +72,31 @@ class Preparer {
   using PendingCreates = absl::btree_map<std::pair<SessionId, std::string>, uint64_t>;
   struct InFlight {
     absl::InlinedVector<PendingMap::pointer, 2> nodes;
-    PendingCreates::key_type created_ephemeral;  // {0, ""}: none
+    std::vector<PendingCreates::key_type> created_ephemerals;
+  };
+  // What a change of pending_ or pending_creates_ has replaced; nothing, if it is an addition.
+  struct UndoNode {
+    PendingMap::pointer entry;
+    std::optional<PendingNode> before;
+  };
+  struct UndoCreate {
+    PendingCreates::key_type key;
+    std::optional<uint64_t> before;
   };
 
   Node Look(std::string_view path) const;
   void Begin();
   void Record(std::string_view path, const Node& node);
+  void RecordEphemeral(SessionId owner, const std::string& path);
+  // Takes back all that the transaction in the making has recorded.
+  void RollBack();
+  // One operation, after those that the transaction in the making has recorded already.
   TransactionBody Create(SessionId session, uint64_t ephemeral_bytes, const CreateRequest& request);
   TransactionBody Delete(const DeleteRequest& request);
   TransactionBody SetData(const SetDataRequest& request);
+  std::variant<CheckVersionTransaction, ErrorTransaction> CheckVersion(
+      const CheckVersionRequest& request);
+  TransactionBody Multi(SessionId session, uint64_t ephemeral_bytes, const MultiRequest& request);
 
   const Tree* const tree_;
   const Rules rules_;
@@ -92,6 +109,10 @@ class Preparer {
   std::deque<InFlight> in_flight_;
   uint64_t delivered_ = 0;  // transactions; in_flight_ starts with number delivered_ + 1
   EphemeralBytes last_ephemeral_bytes_;
+  // Of the transaction in the making, oldest first; kept for a multi only.
+  bool undoable_ = false;
+  std::vector<UndoNode> undo_nodes_;
+  std::vector<UndoCreate> undo_creates_;
 };
 
 }  // namespace lockstep::coordination

@@ -103,6 +103,116 @@ template <typename Codec, Is<WatcherEvent> T>
 void Fields(Codec& codec, T& record) {
   codec(record.type, record.state, record.path);
 }
+template <typename Codec, Is<CheckVersionRequest> T>
+void Fields(Codec& codec, T& record) {
+  codec(record.path, record.version);
+}
+template <typename Codec, Is<ErrorResponse> T>
+void Fields(Codec& codec, T& record) {
+  codec(record.error);
+}
+
+// ---- Multi: no count, but a header before every element, and one after the last that says so.
+
+struct MultiHeader {
+  OpCode op = OpCode::kError;
+  bool done = false;
+  int32_t error = -1;  // repeats the error of a result; -1 where there is none
+};
+template <typename Codec, Is<MultiHeader> T>
+void Fields(Codec& codec, T& record) {
+  codec(record.op, record.done, record.error);
+}
+
+// Make `element` what `op` takes; false if there is no such element.
+bool SetOp(OpCode op, MultiRequest::Operation* element);
+bool SetOp(OpCode op, MultiReadRequest::Operation* element);
+bool SetOp(OpCode op, MultiResponse::Result* element);
+int32_t HeaderError(const MultiRequest::Operation&) { return -1; }
+int32_t HeaderError(const MultiReadRequest::Operation&) { return -1; }
+int32_t HeaderError(const MultiResponse::Result& result) {
+  const auto* error = std::get_if<ErrorResponse>(&result.body);
+  return error == nullptr ? 0 : static_cast<int32_t>(error->error);
+}
+
+template <typename Codec, typename Elements>
+void MultiFields(Codec& codec, Elements& elements) {
+  if constexpr (std::same_as<Codec, JuteReader>) {
+    elements.clear();
+    // Grows with what is read: every element takes more bytes than its header.
+    for (MultiHeader header;;) {
+      codec(header);
+      if (!codec.ok() || header.done) return;
+      auto& element = elements.emplace_back();
+      if (!SetOp(header.op, &element)) return codec.Fail();
+      std::visit([&](auto& body) { codec(body); }, element.body);
+    }
+  } else {
+    for (const auto& element : elements) {
+      codec(MultiHeader{.op = element.op, .error = HeaderError(element)});
+      std::visit([&](const auto& body) { codec(body); }, element.body);
+    }
+    codec(MultiHeader{.done = true});
+  }
+}
+template <typename Codec, typename T>
+  requires Is<T, MultiRequest> || Is<T, MultiReadRequest>
+void Fields(Codec& codec, T& record) {
+  MultiFields(codec, record.operations);
+}
+template <typename Codec, Is<MultiResponse> T>
+void Fields(Codec& codec, T& record) {
+  MultiFields(codec, record.results);
+}
+
+bool SetOp(OpCode op, MultiRequest::Operation* element) {
+  element->op = op;
+  if (op == OpCode::kCreate || op == OpCode::kCreate2) {
+    element->body = CreateRequest();
+  } else if (op == OpCode::kDelete) {
+    element->body = DeleteRequest();
+  } else if (op == OpCode::kSetData) {
+    element->body = SetDataRequest();
+  } else if (op == OpCode::kCheck) {
+    element->body = CheckVersionRequest();
+  } else {
+    return false;
+  }
+  return true;
+}
+bool SetOp(OpCode op, MultiReadRequest::Operation* element) {
+  element->op = op;
+  if (op == OpCode::kGetData) {
+    element->body = GetDataRequest();
+  } else if (op == OpCode::kGetChildren) {
+    element->body = GetChildrenRequest();
+  } else {
+    return false;
+  }
+  return true;
+}
+bool SetOp(OpCode op, MultiResponse::Result* element) {
+  element->op = op;
+  if (op == OpCode::kDelete || op == OpCode::kCheck) {
+    element->body = EmptyResponse();
+  } else if (op == OpCode::kCreate) {
+    element->body = PathResponse();
+  } else if (op == OpCode::kCreate2) {
+    element->body = Create2Response();
+  } else if (op == OpCode::kSetData) {
+    element->body = StatResponse();
+  } else if (op == OpCode::kGetData) {
+    element->body = GetDataResponse();
+  } else if (op == OpCode::kGetChildren) {
+    element->body = GetChildrenResponse();
+  } else if (op == OpCode::kError) {
+    element->body = ErrorResponse();
+  } else {
+    return false;
+  }
+  return true;
+}
+
 template <typename Codec, Is<ConnectRequest> T>
 void Fields(Codec& codec, T& record) {
   codec(record.protocol_version, record.last_zxid_seen, record.timeout_ms, record.session,
@@ -154,6 +264,13 @@ RequestBody BodyOf(OpCode op) {
       return RemoveWatchesRequest();
     case OpCode::kCloseSession:
       return CloseSessionRequest();
+    case OpCode::kMulti:
+      return MultiRequest();
+    case OpCode::kMultiRead:
+      return MultiReadRequest();
+    case OpCode::kCheck:
+    case OpCode::kError:
+      break;
   }
   return UnknownRequest();
 }
@@ -187,7 +304,12 @@ ResponseBody ResponseOf(OpCode op) {
     case OpCode::kCheckWatches:
     case OpCode::kRemoveWatches:
     case OpCode::kCloseSession:
+    case OpCode::kCheck:
+    case OpCode::kError:
       return EmptyResponse();
+    case OpCode::kMulti:
+    case OpCode::kMultiRead:
+      return MultiResponse();
   }
   return EmptyResponse();
 }
@@ -255,6 +377,14 @@ std::string ToString(OpCode op) {
       return "removeWatches";
     case OpCode::kCloseSession:
       return "closeSession";
+    case OpCode::kCheck:
+      return "check";
+    case OpCode::kMulti:
+      return "multi";
+    case OpCode::kMultiRead:
+      return "multiRead";
+    case OpCode::kError:
+      return "error";
   }
   return "op " + std::to_string(static_cast<int32_t>(op));
 }

@@ -35,16 +35,20 @@ enum class OpCode : int32_t {
   kSync = 9,
   kPing = 11,
   kGetChildren2 = 12,
+  kCheck = 13,  // in a multi only
+  kMulti = 14,
   kCreate2 = 15,
   kCheckWatches = 17,
   kRemoveWatches = 18,
+  kMultiRead = 22,
   kAuth = 100,
   kSetWatches = 101,
   kSetWatches2 = 105,
   kAddWatch = 106,
   kCloseSession = -11,
+  kError = -1,  // of a result in a MultiResponse only
 };
-// "getData"; "op 14" for what has no name here.
+// "getData"; "op 99" for what has no name here.
 std::string ToString(OpCode op);
 
 // The xids that are not a client's own count.
@@ -196,15 +200,42 @@ struct AuthRequest {
   Data auth;
   bool operator==(const AuthRequest&) const = default;
 };
+// That the node is there and its data has this version.
+struct CheckVersionRequest {
+  std::string_view path;
+  int32_t version = kAnyVersion;
+  bool operator==(const CheckVersionRequest&) const = default;
+};
+// Writes that take effect together or not at all. Its size is bounded by that of the frame alone;
+// an operation of any other kind makes the request malformed.
+struct MultiRequest {
+  struct Operation {
+    OpCode op{};  // create and create2 have the same body
+    std::variant<CreateRequest, DeleteRequest, SetDataRequest, CheckVersionRequest> body;
+    bool operator==(const Operation&) const = default;
+  };
+  std::vector<Operation> operations;
+  bool operator==(const MultiRequest&) const = default;
+};
+// Reads of one state. Unlike those of a multi, each succeeds or fails by itself.
+struct MultiReadRequest {
+  struct Operation {
+    OpCode op{};  // getData or getChildren
+    std::variant<GetDataRequest, GetChildrenRequest> body;
+    bool operator==(const Operation&) const = default;
+  };
+  std::vector<Operation> operations;
+  bool operator==(const MultiReadRequest&) const = default;
+};
 // An op code that is not known here; its body was not looked at.
 struct UnknownRequest {
   bool operator==(const UnknownRequest&) const = default;
 };
-using RequestBody =
-    std::variant<UnknownRequest, CreateRequest, DeleteRequest, ExistsRequest, GetDataRequest,
-                 SetDataRequest, GetAclRequest, SetAclRequest, GetChildrenRequest, SyncRequest,
-                 PingRequest, CloseSessionRequest, SetWatchesRequest, SetWatches2Request,
-                 AddWatchRequest, RemoveWatchesRequest, AuthRequest>;
+using RequestBody = std::variant<UnknownRequest, CreateRequest, DeleteRequest, ExistsRequest,
+                                 GetDataRequest, SetDataRequest, GetAclRequest, SetAclRequest,
+                                 GetChildrenRequest, SyncRequest, PingRequest, CloseSessionRequest,
+                                 SetWatchesRequest, SetWatches2Request, AddWatchRequest,
+                                 RemoveWatchesRequest, AuthRequest, MultiRequest, MultiReadRequest>;
 
 struct Request {
   int32_t xid = 0;
@@ -266,9 +297,27 @@ struct AddWatchResponse {
   int32_t error = 0;  // always: the header has the error
   bool operator==(const AddWatchResponse&) const = default;
 };
-using ResponseBody =
+struct ErrorResponse {  // in a MultiResponse only
+  ErrorCode error = ErrorCode::kOk;
+  bool operator==(const ErrorResponse&) const = default;
+};
+// One result for each operation of a multi or multiRead. The header of the reply says kOk also when
+// a multi was refused; every result is an error then: kOk for the operations before the one that
+// failed, its own code for that one, kRuntimeInconsistency for those after it.
+struct MultiResponse {
+  struct Result {
+    OpCode op{};  // that of the operation, or kError
     std::variant<EmptyResponse, PathResponse, Create2Response, StatResponse, GetDataResponse,
-                 GetAclResponse, GetChildrenResponse, GetChildren2Response, AddWatchResponse>;
+                 GetChildrenResponse, ErrorResponse>
+        body;
+    bool operator==(const Result&) const = default;
+  };
+  std::vector<Result> results;
+  bool operator==(const MultiResponse&) const = default;
+};
+using ResponseBody = std::variant<EmptyResponse, PathResponse, Create2Response, StatResponse,
+                                  GetDataResponse, GetAclResponse, GetChildrenResponse,
+                                  GetChildren2Response, AddWatchResponse, MultiResponse>;
 
 // Views of `body` need to live for the call only.
 Bytes EncodeReply(const ReplyHeader& header, const ResponseBody& body = EmptyResponse());

@@ -9,6 +9,11 @@
 namespace lockstep::coordination {
 namespace {
 
+// Of the results of one multiRead; what comes after that many is refused. Java's clients take
+// answers of 1 MiB.
+constexpr size_t kMultiReadBytesMax = 4 << 20;
+constexpr size_t kMultiReadResultBytes = 128;  // in memory, beside what it reads
+
 class Reader {
  public:
   Reader(const Tree& tree, ConnectionId watcher, RequestHeader header, Watches* watches)
@@ -25,8 +30,7 @@ class Reader {
 
   Bytes GetData(const GetDataRequest& request) {
     const Znode* node = tree_.Find(request.path);
-    if (node == nullptr) return Error(ErrorCode::kNoNode);
-    if (!Allows(*node, kPermissionRead)) return Error(ErrorCode::kNoAuth);
+    if (ErrorCode error = Readable(node); error != ErrorCode::kOk) return Error(error);
     if (request.watch) Watch(request.path, kWatchData);
     return Reply(GetDataResponse{{node->data(), node->null_data()}, Tree::StatOf(*node)});
   }
@@ -40,11 +44,41 @@ class Reader {
 
   Bytes GetChildren(const GetChildrenRequest& request) {
     const Znode* node = tree_.Find(request.path);
-    if (node == nullptr) return Error(ErrorCode::kNoNode);
-    if (!Allows(*node, kPermissionRead)) return Error(ErrorCode::kNoAuth);
+    if (ErrorCode error = Readable(node); error != ErrorCode::kOk) return Error(error);
     if (request.watch) Watch(request.path, kWatchChildren);
     if (header_.op == OpCode::kGetChildren) return Reply(GetChildrenResponse{node->ChildNames()});
     return Reply(GetChildren2Response{node->ChildNames(), Tree::StatOf(*node)});
+  }
+
+  // Each operation succeeds or fails by itself, as of one state.
+  Bytes MultiRead(const MultiReadRequest& request) {
+    MultiResponse response;
+    response.results.reserve(request.operations.size());
+    size_t bytes = 0;
+    for (const MultiReadRequest::Operation& operation : request.operations) {
+      const std::string_view path =
+          std::visit([](const auto& one) { return one.path; }, operation.body);
+      const Znode* node = tree_.Find(path);
+      ErrorCode error = Readable(node);
+      // A request of a few bytes may ask for the same megabyte again and again.
+      if (error == ErrorCode::kOk && bytes > kMultiReadBytesMax) error = ErrorCode::kQuotaExceeded;
+      if (error != ErrorCode::kOk) {
+        response.results.push_back({OpCode::kError, ErrorResponse{error}});
+      } else if (const auto* data = std::get_if<GetDataRequest>(&operation.body)) {
+        if (data->watch) Watch(path, kWatchData);
+        bytes += node->data().size() + kMultiReadResultBytes;
+        response.results.push_back({operation.op, GetDataResponse{{node->data(), node->null_data()},
+                                                                  Tree::StatOf(*node)}});
+      } else {
+        const auto& children = std::get<GetChildrenRequest>(operation.body);
+        if (children.watch) Watch(path, kWatchChildren);
+        GetChildrenResponse names{node->ChildNames()};
+        for (std::string_view name : names.children) bytes += name.size() + sizeof name;
+        bytes += kMultiReadResultBytes;
+        response.results.push_back({operation.op, std::move(names)});
+      }
+    }
+    return Reply(response);
   }
 
   // A watch whose event the client has missed while it was away fires at once, before the reply.
@@ -123,6 +157,10 @@ class Reader {
   static bool Allows(const Znode& node, int32_t permissions) {
     return (PermissionsOf(node.acl()) & permissions) != 0;
   }
+  static ErrorCode Readable(const Znode* node) {
+    if (node == nullptr) return ErrorCode::kNoNode;
+    return Allows(*node, kPermissionRead) ? ErrorCode::kOk : ErrorCode::kNoAuth;
+  }
   // None for a type that does not exist.
   static WatchKinds KindsOf(WatcherType type) {
     switch (type) {
@@ -165,6 +203,9 @@ ReadAnswer AnswerRead(const Tree& tree, ConnectionId watcher, const Bytes& frame
   if (const auto* acl = std::get_if<GetAclRequest>(&body)) return {{}, reader.GetAcl(*acl)};
   if (const auto* children = std::get_if<GetChildrenRequest>(&body)) {
     return {{}, reader.GetChildren(*children)};
+  }
+  if (const auto* multi = std::get_if<MultiReadRequest>(&body)) {
+    return {{}, reader.MultiRead(*multi)};
   }
   if (const auto* set_watches = std::get_if<SetWatchesRequest>(&body)) {
     return reader.SetWatches(*set_watches);

@@ -17,10 +17,10 @@ struct ReadAnswer {
   Bytes reply;
 };
 
-// The answer to exists, getData, getACL, getChildren, getChildren2 or one of the requests about
-// watches, as of tree.last_zxid(). Sets and removes the watches that the request asks for. Any
-// other op is Unimplemented, and a frame that cannot be decoded a MarshallingError: both are
-// answers, and the connection goes on. Requires: frame.size() >= kRequestHeaderSize.
+// The answer to exists, getData, getACL, getChildren, getChildren2, multiRead or one of the
+// requests about watches, as of tree.last_zxid(). Sets and removes the watches that the request
+// asks for. Any other op is Unimplemented, and a frame that cannot be decoded a MarshallingError:
+// both are answers, and the connection goes on. Requires: frame.size() >= kRequestHeaderSize.
 ReadAnswer AnswerRead(const Tree& tree, ConnectionId watcher, const Bytes& frame, Watches* watches);
 
 }  // namespace lockstep::coordination

@@ -18,6 +18,8 @@ const std::vector<RuleEntry>& AllRules() {
        "a client sees the state go back when it reconnects"},
       {"prepare_sees_pending_changes", &Rules::prepare_sees_pending_changes,
        "versions and sequence numbers repeat under pipelining (ZOOKEEPER-1046)"},
+      {"roll_back_failed_multis", &Rules::roll_back_failed_multis,
+       "what follows a refused multi is judged as if a part of it had happened (ZOOKEEPER-1624)"},
   };
   return rules;
 }

@@ -22,6 +22,8 @@ struct Rules {
   bool refuse_clients_from_the_future = true;
   // The next sequence number and version count what is still in flight. ZOOKEEPER-1046.
   bool prepare_sees_pending_changes = true;
+  // A multi that is refused leaves nothing pending of its earlier operations. ZOOKEEPER-1624.
+  bool roll_back_failed_multis = true;
 };
 
 struct RuleEntry {

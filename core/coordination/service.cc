@@ -102,6 +102,41 @@ void Service::Impl::Complete(Step step, Zxid zxid, const DecodedTransaction& tra
   CompleteSyncs(step);
 }
 
+namespace {
+
+// What was asked for in `frame`, whose transaction says what came of it. The paths of the result
+// point into `applied`.
+MultiResponse MultiResponseOf(const Bytes& frame, const Applied& applied) {
+  absl::StatusOr<Request> request = DecodeRequest(frame);
+  LS_CHECK(request.ok());  // the leader has decoded it
+  const auto& operations = std::get<MultiRequest>(request->body).operations;
+  MultiResponse response;
+  response.results.reserve(operations.size());
+  if (applied.failed_operation) LS_CHECK_LT(*applied.failed_operation, operations.size());
+  if (!applied.failed_operation) LS_CHECK_EQ(applied.results.size(), operations.size());
+  for (size_t i = 0; i < operations.size(); ++i) {
+    const OpCode op = operations[i].op;
+    if (applied.failed_operation) {
+      const ErrorCode error = i < *applied.failed_operation    ? ErrorCode::kOk
+                              : i == *applied.failed_operation ? applied.error
+                                                               : ErrorCode::kRuntimeInconsistency;
+      response.results.push_back({OpCode::kError, ErrorResponse{error}});
+    } else if (op == OpCode::kCreate) {
+      response.results.push_back({op, PathResponse{applied.results[i].path}});
+    } else if (op == OpCode::kCreate2) {
+      response.results.push_back(
+          {op, Create2Response{applied.results[i].path, applied.results[i].stat}});
+    } else if (op == OpCode::kSetData) {
+      response.results.push_back({op, StatResponse{applied.results[i].stat}});
+    } else {
+      response.results.push_back({op, EmptyResponse()});
+    }
+  }
+  return response;
+}
+
+}  // namespace
+
 void Service::Impl::CompleteWrite(Step step, Connection* connection, Zxid zxid, int32_t xid,
                                   const Applied& applied) {
   if (applied.error == ErrorCode::kSessionMoved) {
@@ -116,18 +151,24 @@ void Service::Impl::CompleteWrite(Step step, Connection* connection, Zxid zxid, 
   LS_CHECK(write != connection->requests.end());
   LS_CHECK_EQ(write->header.xid, xid);
   ReplyHeader header{.xid = xid, .zxid = zxid, .error = applied.error};
-  if (applied.error != ErrorCode::kOk) {
+  const bool multi = write->header.op == OpCode::kMulti;
+  const Applied::Result& result = applied.result;
+  if (multi && (applied.error == ErrorCode::kOk || applied.failed_operation)) {
+    header.error = ErrorCode::kOk;  // of one operation, told in its result
+    write->reply = EncodeReply(header, MultiResponseOf(write->frame, applied));
+  } else if (applied.error != ErrorCode::kOk) {
     write->reply = EncodeReply(header);
   } else if (write->header.op == OpCode::kCreate) {
-    write->reply = EncodeReply(header, PathResponse{applied.path});
+    write->reply = EncodeReply(header, PathResponse{result.path});
   } else if (write->header.op == OpCode::kCreate2) {
-    write->reply = EncodeReply(header, Create2Response{applied.path, applied.stat});
+    write->reply = EncodeReply(header, Create2Response{result.path, result.stat});
   } else if (write->header.op == OpCode::kSetData) {
-    write->reply = EncodeReply(header, StatResponse{applied.stat});
+    write->reply = EncodeReply(header, StatResponse{result.stat});
   } else {
     write->reply = EncodeReply(header);
   }
   write->kind = PendingRequest::Kind::kDone;
+  write->frame = Bytes();
   write->ends_session =
       write->header.op == OpCode::kCloseSession && applied.error == ErrorCode::kOk;
   Drain(step, connection);

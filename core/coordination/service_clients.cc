@@ -23,6 +23,7 @@ bool IsWrite(OpCode op) {
     case OpCode::kCreate2:
     case OpCode::kDelete:
     case OpCode::kSetData:
+    case OpCode::kMulti:
     case OpCode::kCloseSession:
       return true;
     default:
@@ -343,7 +344,7 @@ void Service::Impl::OnSessionRequest(Step step, Connection* connection, Bytes fr
     request.kind =
         header.op == OpCode::kSync ? PendingRequest::Kind::kSync : PendingRequest::Kind::kWrite;
     if (header.op == OpCode::kCloseSession) connection->state = Connection::State::kClosing;
-    if (header.op == OpCode::kSync) request.frame = frame;
+    if (header.op == OpCode::kSync || header.op == OpCode::kMulti) request.frame = frame;
     Enqueue(connection, std::move(request));
     return Submit(step, ForwardedRequest{.ticket = connection->ticket,
                                          .session = connection->session,

@@ -44,8 +44,19 @@ void Fields(Codec& codec, T& record) {
   codec(record.error);
 }
 
+template <typename Codec, Is<CheckVersionTransaction> T>
+void Fields(Codec& codec, T& record) {
+  codec(record.path, record.version);
+}
+template <typename Codec, Is<MultiErrorTransaction> T>
+void Fields(Codec& codec, T& record) {
+  codec(record.error, record.operation);
+}
+
 namespace {
 
+// Of the layout. A new kind of body needs no new version: what was written before stays as it is,
+// and who does not know the kind refuses it by its number.
 constexpr uint8_t kVersion = 1;
 
 // The byte that names a body. Part of the format: never renumber, never reuse.
@@ -56,6 +67,9 @@ enum class Kind : uint8_t {
   kCreateSession = 4,
   kCloseSession = 5,
   kError = 6,
+  kMulti = 7,
+  kCheckVersion = 8,  // in a multi only
+  kMultiError = 9,
 };
 
 Kind KindOf(const CreateTransaction&) { return Kind::kCreate; }
@@ -64,8 +78,29 @@ Kind KindOf(const SetDataTransaction&) { return Kind::kSetData; }
 Kind KindOf(const CreateSessionTransaction&) { return Kind::kCreateSession; }
 Kind KindOf(const CloseSessionTransaction&) { return Kind::kCloseSession; }
 Kind KindOf(const ErrorTransaction&) { return Kind::kError; }
+Kind KindOf(const MultiTransaction&) { return Kind::kMulti; }
+Kind KindOf(const CheckVersionTransaction&) { return Kind::kCheckVersion; }
+Kind KindOf(const MultiErrorTransaction&) { return Kind::kMultiError; }
 
-// Makes `body` the kind of body that `kind` names. Returns false if it names none.
+// Make `body` the kind of body that `kind` names; false if it names none.
+bool SetKind(Kind kind, MultiTransaction::Operation* body) {
+  switch (kind) {
+    case Kind::kCreate:
+      *body = CreateTransaction();
+      return true;
+    case Kind::kDelete:
+      *body = DeleteTransaction();
+      return true;
+    case Kind::kSetData:
+      *body = SetDataTransaction();
+      return true;
+    case Kind::kCheckVersion:
+      *body = CheckVersionTransaction();
+      return true;
+    default:
+      return false;
+  }
+}
 bool SetKind(Kind kind, TransactionBody* body) {
   switch (kind) {
     case Kind::kCreate:
@@ -86,6 +121,14 @@ bool SetKind(Kind kind, TransactionBody* body) {
     case Kind::kError:
       *body = ErrorTransaction();
       return true;
+    case Kind::kMulti:
+      *body = MultiTransaction();
+      return true;
+    case Kind::kMultiError:
+      *body = MultiErrorTransaction();
+      return true;
+    case Kind::kCheckVersion:
+      break;
   }
   return false;
 }
@@ -102,8 +145,37 @@ absl::Status Validate(const CloseSessionTransaction& body) {
   return absl::OkStatus();
 }
 absl::Status Validate(const ErrorTransaction&) { return absl::OkStatus(); }
+absl::Status Validate(const CheckVersionTransaction& body) { return ValidatePath(body.path); }
+absl::Status Validate(const MultiTransaction& body) {
+  for (const MultiTransaction::Operation& operation : body.operations) {
+    absl::Status status = std::visit([](const auto& one) { return Validate(one); }, operation);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+absl::Status Validate(const MultiErrorTransaction& body) {
+  if (body.error != ErrorCode::kOk) return absl::OkStatus();
+  return absl::InvalidArgumentError("refusal of a multi without an error");
+}
 
 }  // namespace
+
+// An operation of a multi is written as a transaction is: its kind, its body.
+template <typename Codec, Is<MultiTransaction::Operation> T>
+void Fields(Codec& codec, T& operation) {
+  if constexpr (std::same_as<Codec, JuteReader>) {
+    Kind kind{};
+    codec(kind);
+    if (!SetKind(kind, &operation)) return codec.Fail();
+    std::visit([&](auto& body) { codec(body); }, operation);
+  } else {
+    std::visit([&](const auto& body) { codec(KindOf(body), body); }, operation);
+  }
+}
+template <typename Codec, Is<MultiTransaction> T>
+void Fields(Codec& codec, T& record) {
+  codec(record.operations);
+}
 
 Bytes EncodeTransaction(const TransactionHeader& header, const TransactionBody& body) {
   return std::visit(

@@ -106,9 +106,29 @@ struct ErrorTransaction {
   ErrorCode error = ErrorCode::kOk;
   bool operator==(const ErrorTransaction&) const = default;
 };
-using TransactionBody =
-    std::variant<CreateTransaction, DeleteTransaction, SetDataTransaction, CreateSessionTransaction,
-                 CloseSessionTransaction, ErrorTransaction>;
+// Changes nothing. The leader has found the node with this version of its data.
+struct CheckVersionTransaction {
+  std::string path;
+  int32_t version = 0;
+  bool operator==(const CheckVersionTransaction&) const = default;
+};
+// Operations that take effect at one zxid, in their order: no server shows a part of them, and no
+// snapshot has one (ZOOKEEPER-3127).
+struct MultiTransaction {
+  using Operation = std::variant<CreateTransaction, DeleteTransaction, SetDataTransaction,
+                                 CheckVersionTransaction>;
+  std::vector<Operation> operations;
+  bool operator==(const MultiTransaction&) const = default;
+};
+// A multi was refused because of one of its operations; as ErrorTransaction.
+struct MultiErrorTransaction {
+  ErrorCode error = ErrorCode::kOk;
+  uint32_t operation = 0;  // from 0
+  bool operator==(const MultiErrorTransaction&) const = default;
+};
+using TransactionBody = std::variant<CreateTransaction, DeleteTransaction, SetDataTransaction,
+                                     CreateSessionTransaction, CloseSessionTransaction,
+                                     ErrorTransaction, MultiTransaction, MultiErrorTransaction>;
 
 struct DecodedTransaction {
   TransactionHeader header;

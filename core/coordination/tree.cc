@@ -58,8 +58,7 @@ struct Tree::Application {
     node->null_data_ = body.null_data;
     node->acl_ = tree.AcquireAcl(body.acl);
     if (body.ephemeral) LS_CHECK(static_cast<bool>(header.session));
-    applied.path = body.path;
-    applied.stat = StatOf(*tree.Insert(std::move(node), parent));
+    applied.result = {body.path, StatOf(*tree.Insert(std::move(node), parent))};
     tree.ChangeStat(parent, [&](Stat* stat) {
       stat->cversion = body.parent_cversion;
       stat->pzxid = zxid;
@@ -80,7 +79,7 @@ struct Tree::Application {
       stat->mzxid = zxid;
       stat->mtime_ms = header.time_ms;
     });
-    applied.stat = StatOf(*node);
+    applied.result.stat = StatOf(*node);
     applied.changes.push_back({Applied::Change::Kind::kDataChanged, body.path});
   }
 
@@ -103,6 +102,26 @@ struct Tree::Application {
   }
 
   void operator()(const ErrorTransaction& body) { applied.error = body.error; }
+
+  void operator()(const CheckVersionTransaction& body) {
+    const Znode* node = tree.Find(body.path);
+    LS_CHECK(node != nullptr);
+    LS_CHECK_EQ(body.version, node->stat().version);
+  }
+
+  void operator()(const MultiTransaction& body) {
+    applied.results.reserve(body.operations.size());
+    for (const MultiTransaction::Operation& operation : body.operations) {
+      applied.result = {};
+      std::visit(*this, operation);
+      applied.results.push_back(std::move(applied.result));
+    }
+  }
+
+  void operator()(const MultiErrorTransaction& body) {
+    applied.error = body.error;
+    applied.failed_operation = body.operation;
+  }
 
  private:
   // The parent's stored cversion stays: it counts creations. See StatOf.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,9 +85,14 @@ struct Session {
 
 // What Apply changed, for watches and replies.
 struct Applied {
-  ErrorCode error = ErrorCode::kOk;  // that of an ErrorTransaction
-  std::string path;                  // of the reply: the created path
-  Stat stat;                         // of the reply, as clients see it: after create2 and setData
+  ErrorCode error = ErrorCode::kOk;  // that of an ErrorTransaction or MultiErrorTransaction
+  struct Result {
+    std::string path;  // the created path
+    Stat stat;         // as clients see it: after create2 and setData
+  };
+  Result result;                             // of the reply
+  std::vector<Result> results;               // of a multi: one per operation, as of that operation
+  std::optional<uint32_t> failed_operation;  // of a refused multi
   struct Change {
     enum class Kind : uint8_t { kCreated, kDeleted, kDataChanged } kind;
     std::string path;  // its parent's children changed too, unless kDataChanged
@@ -110,6 +116,8 @@ class Tree {
   //                  cversion parent_cversion - 1; the session of an ephemeral node is there
   //   delete         the node is there and has no children
   //   setData        the node is there, with the version before
+  //   multi          the same of each operation, after those before it; of a check, that the node
+  //                  is there with its version
   //   createSession  there is no such session
   //   closeSession   the session is there, and the paths are all of its ephemerals, each once
   Applied Apply(Zxid zxid, const TransactionHeader& header, const TransactionBody& body);

@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 constexpr SessionId kA{1}, kB{2};
 const std::vector<Acl> kOpen = {{.permissions = 31, .scheme = "world", .id = "anyone"}};
@@ -217,13 +218,11 @@ TEST_F(PreparerTest, AParentIsEmptyOnceTheCloseOfItsEphemeralsOwnerIsInFlight) {
 
 TEST_F(PreparerTest, TellsHowMuchTheEphemeralsOfASessionGrow) {
   Create("/abc", CreateRequest::kEphemeral);
-  EXPECT_EQ(preparer.last_ephemeral_bytes().owner, kA);
-  EXPECT_EQ(preparer.last_ephemeral_bytes().change, 4);
+  EXPECT_THAT(preparer.last_ephemeral_bytes(), ElementsAre(Pair(kA, 4)));
   Create("/p");
-  EXPECT_EQ(preparer.last_ephemeral_bytes().owner, SessionId{});
+  EXPECT_THAT(preparer.last_ephemeral_bytes(), IsEmpty());
   Prepare(OpCode::kDelete, DeleteRequest{"/abc", kAnyVersion}, kB);
-  EXPECT_EQ(preparer.last_ephemeral_bytes().owner, kA);
-  EXPECT_EQ(preparer.last_ephemeral_bytes().change, -4);
+  EXPECT_THAT(preparer.last_ephemeral_bytes(), ElementsAre(Pair(kA, -4)));
 }
 
 TEST_F(PreparerTest, OtherOpsAreUnimplemented) {

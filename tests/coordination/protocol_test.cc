@@ -137,7 +137,7 @@ TEST(ClientProtocol, OtherRequestsComeBackAsTheyWent) {
       {OpCode::kSetAcl, SetAclRequest{"/a", kOpen, 5}},
       {OpCode::kGetChildren, GetChildrenRequest{"/a", true}},
       {OpCode::kSetWatches, SetWatchesRequest{{{2}, 3}, {"/a", "/b"}, {}, {"/c"}}},
-      {OpCode{14}, UnknownRequest{}},
+      {OpCode{99}, UnknownRequest{}},
   };
   for (const auto& [op, body] : cases) {
     absl::StatusOr<Request> request = DecodeRequest(Unframed(EncodeRequest(3, op, body)));

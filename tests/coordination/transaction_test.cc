@@ -85,7 +85,7 @@ TEST(Transaction, UnknownVersionsAndKindsAreRefused) {
   other_version[0] = 2;
   EXPECT_FALSE(DecodeTransaction(Bytes::Copy(other_version)).ok());
   std::string other_kind = bytes;
-  for (char kind : {0, 7}) {
+  for (char kind : {0, 8, 10}) {  // 8: in a multi only
     other_kind[1 + 8 + 4 + 8 + 4 + 8] = kind;
     EXPECT_FALSE(DecodeTransaction(Bytes::Copy(other_kind)).ok());
   }

@@ -54,8 +54,8 @@ TEST_F(TreeTest, CreateStampsTheNodeAndItsParent) {
   Applied applied = Create("/a", false, "hello");
 
   const Stat stat = StatOf("/a");
-  EXPECT_EQ(applied.path, "/a");
-  EXPECT_EQ(applied.stat, stat);
+  EXPECT_EQ(applied.result.path, "/a");
+  EXPECT_EQ(applied.result.stat, stat);
   EXPECT_EQ(stat.czxid, zxid_);
   EXPECT_EQ(stat.mzxid, zxid_);
   EXPECT_EQ(stat.pzxid, zxid_);
@@ -91,12 +91,12 @@ TEST_F(TreeTest, SetDataMovesVersionAndMzxidAndNothingOfTheParent) {
   Applied applied =
       Apply(SetDataTransaction{.path = "/a", .data = Bytes::Copy("new"), .version = 1});
 
-  EXPECT_EQ(applied.stat, StatOf("/a"));
-  EXPECT_EQ(applied.stat.version, 1);
-  EXPECT_EQ(applied.stat.mzxid, zxid_);
-  EXPECT_EQ(applied.stat.mtime_ms, time_ms_);
-  EXPECT_EQ(applied.stat.czxid, (Zxid{{1}, 1}));
-  EXPECT_EQ(applied.stat.data_length, 3);
+  EXPECT_EQ(applied.result.stat, StatOf("/a"));
+  EXPECT_EQ(applied.result.stat.version, 1);
+  EXPECT_EQ(applied.result.stat.mzxid, zxid_);
+  EXPECT_EQ(applied.result.stat.mtime_ms, time_ms_);
+  EXPECT_EQ(applied.result.stat.czxid, (Zxid{{1}, 1}));
+  EXPECT_EQ(applied.result.stat.data_length, 3);
   EXPECT_EQ(StatOf("/"), parent);
 }
 
@@ -201,7 +201,7 @@ TEST_F(TreeTest, VersionsWrapAround) {
   Create("/a");
   Stat stat;
   for (int32_t version : {1, 2, 3}) {
-    stat = Apply(SetDataTransaction{.path = "/a", .version = version}).stat;
+    stat = Apply(SetDataTransaction{.path = "/a", .version = version}).result.stat;
   }
   EXPECT_EQ(stat.version, 3);
   EXPECT_DEATH(Apply(SetDataTransaction{.path = "/a", .version = 5}), "check failed");
