@@ -63,19 +63,23 @@ struct ProduceCheck {
 
 // Judges the records of one partition of a Produce request: `bytes`, which are empty if they were
 // null there. Reads everything, copies nothing (decompression goes to a buffer that is thrown
-// away). Errors, the first that applies:
+// away). Errors, in the order in which they are looked for:
 //
-//   INVALID_RECORD                  no batch; an old message (in version 3 and later); not exactly
-//                                   one batch
+//   INVALID_RECORD                  nothing there; an old message (in version 3 and later)
 //   UNSUPPORTED_FOR_MESSAGE_FORMAT  an old message in version 0 to 2
-//   CORRUPT_MESSAGE                 no batch by its length or magic; a wrong CRC
-//   MESSAGE_TOO_LARGE               above batch_bytes_max, or above decompressed_bytes_max
+//   MESSAGE_TOO_LARGE               above batch_bytes_max
+//   CORRUPT_MESSAGE                 no batch, by its magic or length
+//   INVALID_RECORD                  more than one batch
+//   CORRUPT_MESSAGE                 a wrong CRC
 //   UNSUPPORTED_COMPRESSION_TYPE    an unknown codec, or Zstandard before version 7
-//   INVALID_RECORD                  a base offset other than 0; offsets and count that contradict
-//                                   each other, or what is there; a control batch; attributes that
-//                                   only a broker sets; a producer id without epoch or sequence;
-//                                   records that cannot be read; a missing key
-//   INVALID_TIMESTAMP               LogAppendTime set by the producer; a time out of range
+//   INVALID_RECORD                  a base offset other than 0; offsets that contradict the count;
+//                                   a control batch; attributes that only a broker sets; a producer
+//                                   id without epoch or sequence, a transaction without producer id
+//   INVALID_TIMESTAMP               the type LogAppendTime
+//   MESSAGE_TOO_LARGE               above decompressed_bytes_max
+//   INVALID_RECORD                  records that cannot be read, or are not as many as they should
+//   INVALID_TIMESTAMP               times out of range
+//   INVALID_RECORD                  missing keys
 ProduceCheck ValidateForProduce(const Bytes& bytes, const ProduceRules& rules);
 
 }  // namespace lockstep::kafka
