@@ -36,19 +36,17 @@ class Isr {
   int32_t version() const { return version_; }
 
   // ---- The one change.
-  bool may_change(Instant now) const;
+  // When a change may be asked for, as far as time decides it; Never while one is under way, or
+  // after a refusal until Learn.
+  Instant change_at() const;
+  bool may_change(Instant now) const { return now >= change_at(); }
   // `members` is what the leader wants. Requires: may_change(), not empty.
   void Propose(std::vector<IsrMember> members);
-  // The outcome of what was asked last. False: nothing is under way, the outcome is of a change
-  // that a newer version has overtaken.
+  // The outcome of what was asked last. False: nothing is under way.
   bool OnOutcome(Instant now, Partition::Outcome outcome, int32_t version);
-  // The change whose outcome is unknown, if it is time to ask for it again: from the same version,
-  // so that it cannot take effect twice.
-  const std::vector<IsrMember>* TakeRetry(Instant now);
-  // When TakeRetry() and may_change() will say yes, as far as time decides it; Never if it does
-  // not.
-  Instant retry_at() const { return unknown_ && !under_way_ ? not_before_ : Instant::Never(); }
-  Instant change_at() const;
+  // Changes with unknown outcomes may still be applied, now or later. Any change that is applied
+  // from the same version, be it to the set there is, settles that none of them will be.
+  bool unsettled() const { return !under_way_ && !possible_.empty(); }
   // Nothing useful can be asked for before a while.
   void Postpone(Instant now) { not_before_ = now + kRetryAfter; }
 
@@ -67,12 +65,12 @@ class Isr {
   const Rules& rules_;
   std::vector<IsrMember> committed_;  // ascending
   int32_t version_ = 0;
-  // What may be applied, now or later, on top of version_.
-  std::optional<std::vector<IsrMember>> proposed_;
-  bool under_way_ = false;  // an outcome will come
-  bool unknown_ = false;    // an earlier try's outcome was unknown: no refusal settles it
-  bool refused_ = false;    // nothing is tried before Learn
-  Instant not_before_;      // no change, or retry, before then
+  // What may be applied on top of version_, now or later: those whose outcome is unknown, and last,
+  // while it is under way, the current one.
+  std::vector<std::vector<IsrMember>> possible_;
+  bool under_way_ = false;
+  bool refused_ = false;  // nothing is tried before Learn
+  Instant not_before_;    // nor before then
   std::vector<BrokerId> counted_;
 };
 

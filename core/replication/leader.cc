@@ -247,13 +247,9 @@ void Leader::MaybeExpand(Instant now, BrokerId follower, PartitionOutput* output
   AdvanceHighWatermark(now, output);
 }
 
-// Removes those who have fallen behind, names our own incarnation, and asks again for what has an
-// unknown outcome.
+// Removes those who have fallen behind, names our own incarnation, and, after an unknown outcome,
+// writes what it should be, even if that is what it was: then it is known.
 void Leader::MaintainIsr(Instant now, PartitionOutput* output) {
-  if (const auto* again = isr_.TakeRetry(now)) {
-    EmitIsrChange(*again, output);
-    return;
-  }
   if (!isr_.may_change(now)) return;
   std::vector<IsrMember> members;
   std::optional<BrokerId> first;  // that is not as it should be
@@ -271,16 +267,18 @@ void Leader::MaintainIsr(Instant now, PartitionOutput* output) {
       first = member.broker;
     }
   }
-  if (!first) return;
+  if (!first && !isr_.unsettled()) return;
   if (members.empty()) {
     // We are no member any more (a reassignment has moved the partition away), and about to resign.
     isr_.Postpone(now);
     return;
   }
-  output->events.push_back(
-      {.kind = *first == own_.broker ? EventKind::kIsrExpand : EventKind::kIsrShrink,
-       .peer = PeerOf(*first),
-       .detail = members.size()});
+  if (first) {
+    output->events.push_back(
+        {.kind = *first == own_.broker ? EventKind::kIsrExpand : EventKind::kIsrShrink,
+         .peer = PeerOf(*first),
+         .detail = members.size()});
+  }
   isr_.Propose(members);
   EmitIsrChange(members, output);
   AdvanceHighWatermark(now, output);
@@ -362,7 +360,7 @@ void Leader::OnWake(Instant now, PartitionOutput* output) {
 }
 
 Instant Leader::next_deadline() const {
-  Instant next = isr_.retry_at();
+  Instant next = isr_.unsettled() ? isr_.change_at() : Instant::Never();
   if (!deadlines_.empty()) next = std::min(next, std::get<Instant>(*deadlines_.begin()));
   const auto& members = isr_.committed();
   if (IsMember(own_.broker) && !std::binary_search(members.begin(), members.end(), own_)) {

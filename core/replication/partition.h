@@ -175,8 +175,8 @@ class Partition {
   enum class Outcome : uint8_t { kApplied, kRefused, kUnknown };
   // The end of the ISR change under way. kApplied: `version` is the znode's now. kRefused: it has
   // certainly not been applied (the owner re-reads and calls Update or takes the role away).
-  // kUnknown: both sets count until Update brings a newer isr_version, or the same change, which is
-  // wanted again after a while (from the same version: it cannot happen twice), is applied.
+  // kUnknown: both sets count until it is known, from an Update that brings a newer isr_version, or
+  // because another change from the same version, which follows after a while, is applied.
   // `leader_epoch`: of the IsrChange; an outcome from an earlier leadership is ignored.
   void OnIsrChange(Instant now, LeaderEpoch leader_epoch, Outcome outcome, int32_t version,
                    PartitionOutput* output);
