@@ -590,7 +590,7 @@ def source(messages, group):
         range_check = f"version >= {message.low} && version <= {message.high}"
         lines += [f"absl::Status Decode(Reader* reader, int16_t version, {message.name}* to) {{",
                   f"  if (!({range_check})) {{",
-                  f"    return absl::InvalidArgumentError(\"{message.name}: a version that is not supported\");",
+                  f'    return absl::InvalidArgumentError("{message.name}: no such version");',
                   "  }", f"  *to = {message.name}();", "  Read(reader, version, to);", "  return reader->status();", "}", "",
                   f"void Encode(const {message.name}& from, int16_t version, Writer* writer) {{",
                   f"  LS_CHECK({range_check});", "  Write(from, version, writer);", "}", ""]
@@ -611,15 +611,15 @@ def fill_lines(message, enclosing, f):
     nullable = f.nullable_from is not None
     if f.type in SCALARS or f.type in COUNTED:
         table = SCALARS if f.type in SCALARS else COUNTED
-        argument = "" if not nullable else nullable_argument(f, enclosing).removeprefix(", ")
-        return [f"  to->{f.name} = filler->{'Nullable' if nullable else ''}{table[f.type][1]}({argument});"]
+        arguments = f'"{f.name}"' + (nullable_argument(f, enclosing) if nullable else "")
+        return call(2, f"to->{f.name} = ", f"filler->{'Nullable' if nullable else ''}{table[f.type][1]}", arguments, ";")
     if not f.array:
         return [f"  Fill(filler, version, &to->{f.name});"]
     if not nullable:
-        return [f"  to->{f.name}.resize(filler->Count());",
+        return [f'  to->{f.name}.resize(filler->Count("{f.name}"));',
                 f"  for (auto& each : to->{f.name}) Fill(filler, version, &each);"]
     argument = nullable_argument(f, enclosing).removeprefix(", ")
-    return [f"  if (filler->HasValue({argument})) {{", f"    to->{f.name}.emplace(filler->Count());",
+    return [f"  if (filler->HasValue({argument})) {{", f'    to->{f.name}.emplace(filler->Count("{f.name}"));',
             f"    for (auto& each : *to->{f.name}) Fill(filler, version, &each);", "  } else {",
             f"    to->{f.name}.reset();", "  }"]
 

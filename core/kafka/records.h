@@ -1,5 +1,5 @@
 // The records of one partition in a Produce request or a Fetch response: whole batches, opaque to
-// the codec (record_batch.h looks into them).
+// the codec (core/records looks into them).
 #pragma once
 
 #include <cstddef>
