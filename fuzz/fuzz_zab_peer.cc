@@ -136,6 +136,7 @@ class Host {
         return Step(Persisted{{persisted_}});
       case 7:
         if (bytes.Next() % 2 == 0) return Step(AnswerPing{Payload(bytes)});
+        if (bytes.Next() % 8 == 0) return Step(SendPing{{2}, Payload(bytes)});
         if (peer_.CanPropose()) Step(Propose{Payload(bytes)});
         return;
       case 8: {

@@ -119,6 +119,12 @@ EventStyle StyleOf(EventKind kind) {
       return {LogLevel::kInfo, "version"};
     case EventKind::kProducesFailed:
       return {LogLevel::kInfo, "produces"};
+    case EventKind::kDigestCompared:
+      return {LogLevel::kDebug, "detail"};
+    case EventKind::kDigestMismatch:
+      return {LogLevel::kError, "detail"};
+    case EventKind::kNotServing:
+      return {LogLevel::kWarning, "seconds"};
     case EventKind::kCount:
       break;
   }
@@ -194,6 +200,7 @@ void Log::Write(const Event& event) {
     AppendField(style.detail, session ? Hex(event.detail) : std::to_string(event.detail), &line);
   }
   if (*event.reason != '\0') AppendField("reason", event.reason, &line);
+  if (!event.text.empty()) AppendField("text", event.text, &line);
   logger_.log(SpdlogLevel(style.level), line);
 }
 

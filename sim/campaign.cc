@@ -318,11 +318,11 @@ class Campaign {
     std::printf("%-32s %12s %12s\n", "probe", "seeds", "times");
     size_t never = 0;
     for (size_t i = 0; i < kProbes; ++i) {
+      const bool missed = totals_.probe_hits[i] == 0 && !probes[i].is_alarm;
       std::printf("%-32s %12llu %12llu%s\n", probes[i].name,
                   static_cast<unsigned long long>(totals_.probe_seeds[i]),
-                  static_cast<unsigned long long>(totals_.probe_hits[i]),
-                  totals_.probe_hits[i] == 0 ? "  NEVER" : "");
-      never += totals_.probe_hits[i] == 0 ? 1 : 0;
+                  static_cast<unsigned long long>(totals_.probe_hits[i]), missed ? "  NEVER" : "");
+      never += missed ? 1 : 0;
     }
     std::printf(
         "%llu seeds (%llu twice), %llu events, %lld transactions, %lld s of simulated time in "

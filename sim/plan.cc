@@ -56,6 +56,8 @@ void DrawLimits(RandomStream& random, Plan* plan) {
   service.session_timeout_ms_max = 20 * tick_ms;
   service.outstanding_requests_max = OneOf(random, {1u, 3u, 1'000u});
   service.pending_reply_bytes_max = OneOf(random, {150u, 4'000u, 1u << 20});
+
+  options.digests_max = OneOf(random, {size_t{1}, size_t{8}, size_t{16'384}});
 }
 
 void DrawNetworkAndDisk(RandomStream& random, Plan* plan) {

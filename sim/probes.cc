@@ -82,7 +82,9 @@ const std::vector<ProbeInfo>& AllProbes() {
   static const std::vector<ProbeInfo> all = [] {
     std::vector<ProbeInfo> list;
     for (size_t i = 0; i < kEventProbes; ++i) {
-      list.push_back({EventName(static_cast<EventKind>(i)), "an event of the machines"});
+      const auto kind = static_cast<EventKind>(i);
+      list.push_back(
+          {EventName(kind), "an event of the machines", kind == EventKind::kDigestMismatch});
     }
     for (size_t i = kEventProbes; i < kProbes; ++i) {
       list.push_back(Own(static_cast<Probe>(i - kEventProbes)));

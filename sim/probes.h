@@ -51,6 +51,7 @@ enum class Probe : uint8_t {
 struct ProbeInfo {
   const char* name;
   const char* says;
+  bool is_alarm = false;  // never hit if nothing is wrong
 };
 inline constexpr size_t kEventProbes = static_cast<size_t>(EventKind::kCount);
 inline constexpr size_t kProbes = kEventProbes + static_cast<size_t>(Probe::kCount);

@@ -405,6 +405,12 @@ void World::ObserveEvents(uint32_t server, const server::Output& output) {
     if (event.kind == EventKind::kSessionExpired) {
       CheckExpiry(server, {static_cast<int64_t>(event.detail)});
     }
+    if (event.kind == EventKind::kDigestMismatch) {
+      // Had the states differed, state-digest would have failed when they began to.
+      Fail("no-false-alarm",
+           absl::StrCat("server ", server + 1, " believes that the state of ", event.peer.value,
+                        " differs as of ", event.zxid.ToString()));
+    }
     if (event.kind == EventKind::kEstablished) {
       hosts_[server].established_at = hosts_[server].clock.Local(now_);
       for (uint32_t s = 0; s < hosts_.size(); ++s) {

@@ -96,6 +96,12 @@ const char* EventName(EventKind kind) {
       return "isr-change-failed";
     case EventKind::kProducesFailed:
       return "produces-failed";
+    case EventKind::kDigestCompared:
+      return "digest-compared";
+    case EventKind::kDigestMismatch:
+      return "digest-mismatch";
+    case EventKind::kNotServing:
+      return "not-serving";
     case EventKind::kCount:
       break;
   }
@@ -103,12 +109,13 @@ const char* EventName(EventKind kind) {
 }
 
 std::string Event::ToString() const {
-  std::string text = EventName(kind);
-  if (peer) text += " peer=" + peer.ToString();
-  if (zxid != Zxid{}) text += " zxid=" + zxid.ToString();
-  if (detail != 0) text += " detail=" + std::to_string(detail);
-  if (*reason != '\0') text += std::string(" (") + reason + ")";
-  return text;
+  std::string line = EventName(kind);
+  if (peer) line += " peer=" + peer.ToString();
+  if (zxid != Zxid{}) line += " zxid=" + zxid.ToString();
+  if (detail != 0) line += " detail=" + std::to_string(detail);
+  if (*reason != '\0') line += std::string(" (") + reason + ")";
+  if (!text.empty()) line += " (" + text + ")";
+  return line;
 }
 
 }  // namespace lockstep

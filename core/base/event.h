@@ -60,6 +60,10 @@ enum class EventKind : uint8_t {
   kIsrChanged,          // detail = the version that was applied
   kIsrChangeFailed,     // refused or unknown: reason says which; detail = the version it was from
   kProducesFailed,      // leader: waiting produces were given up; detail = how many
+  // The whole server.
+  kDigestCompared,  // leader: `peer` has the same state as of zxid
+  kDigestMismatch,  // `peer` has another state as of zxid
+  kNotServing,      // detail = seconds without a leader or a quorum so far; text = who is reached
   kCount
 };
 
@@ -72,6 +76,7 @@ struct Event {
   Zxid zxid;                // a position, or <0,0>
   uint64_t detail = 0;      // a number; its meaning stands beside the kind
   const char* reason = "";  // a string literal
+  std::string text;         // what a literal cannot say; for people alone
 
   std::string ToString() const;
 };

@@ -55,19 +55,26 @@ Ticket Service::Impl::DrawTicket() {
 void Service::Impl::OnClientAccepted(Instant now, ConnectionId id, const std::string& address,
                                      uint16_t port, ServiceOutput* output) {
   const char* refusal = nullptr;
+  std::string text = address;
   auto at_address = by_address_.find(address);
   if (role_ == Role::kStopped) {
     refusal = "not serving";
   } else if (connections_.size() >= options_.connections_max) {
     refusal = "too many connections";
+    text +=
+        " is one too many for the server, which takes " + std::to_string(options_.connections_max);
   } else if (options_.connections_per_address_max != 0 && at_address != by_address_.end() &&
              at_address->second >= options_.connections_per_address_max) {
     refusal = "too many connections from this address";
+    text += " has all that maxClientCnxns allows, " +
+            std::to_string(options_.connections_per_address_max);
   }
   if (refusal != nullptr) {
     output->client_closes.push_back(id);
-    output->events.push_back(
-        {.kind = EventKind::kConnectionRefused, .detail = id.value, .reason = refusal});
+    output->events.push_back({.kind = EventKind::kConnectionRefused,
+                              .detail = id.value,
+                              .reason = refusal,
+                              .text = std::move(text)});
     return;
   }
   auto connection =

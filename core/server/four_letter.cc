@@ -87,6 +87,8 @@ std::string Monitor(const FourLetterContext& c) {
   add("uptime", std::to_string(c.uptime.Milliseconds()));
   add("zxid", Hex(tree.last_zxid().Packed()));
   add("digest", Hex(tree.digest()));
+  add("digests_compared_count", std::to_string(c.digests_compared));
+  add("digest_mismatches_count", std::to_string(c.digest_mismatches));
   if (c.service->role() == coordination::Role::kLeading && c.voters > 1) {
     add("quorum_size", std::to_string(c.voters));
     add("learners", std::to_string(c.peer->learner_count()));

@@ -26,6 +26,8 @@ struct FourLetterContext {
   uint64_t proposal_bytes_last = 0;  // 0 before the first proposal
   uint64_t proposal_bytes_min = 0;
   uint64_t proposal_bytes_max = 0;
+  uint64_t digests_compared = 0;   // with followers, as their leader
+  uint64_t digest_mismatches = 0;  // of those
   Duration uptime;
   Instant now;
   std::string_view version;

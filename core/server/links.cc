@@ -224,6 +224,15 @@ void Links::OnWritten(ConnectionId connection, uint64_t bytes) {
   LS_CHECK_LE(found->second.written, found->second.sent);
 }
 
+std::vector<ServerId> Links::Reached() const {
+  std::vector<ServerId> reached;
+  for (const auto& [voter, dialer] : dialers_) {
+    auto link = links_.find(dialer.connection);
+    if (link != links_.end() && link->second.up) reached.push_back(voter);
+  }
+  return reached;
+}
+
 uint64_t Links::Backlog(ConnectionId connection) const {
   auto found = links_.find(connection);
   return found == links_.end() ? 0 : found->second.sent - found->second.written;

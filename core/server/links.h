@@ -65,6 +65,8 @@ class Links {
 
   // Whether the connection is one of ours (and not a client's).
   bool Has(ConnectionId connection) const { return links_.contains(connection); }
+  // The other voters whose election port we are connected to, ascending.
+  std::vector<ServerId> Reached() const;
   // Bytes sent that the host has not yet passed on to the network. 0 for an unknown connection.
   uint64_t Backlog(ConnectionId connection) const;
 

@@ -7,8 +7,11 @@
 
 #include "core/base/check.h"
 #include "core/base/random.h"
+#include "core/server/digest_audit.h"
+#include "core/server/digest_log.h"
 #include "core/server/four_letter.h"
 #include "core/server/links.h"
+#include "core/server/ping_payload.h"
 
 namespace lockstep::server {
 namespace {
@@ -18,9 +21,22 @@ namespace {
 constexpr size_t kUndecidedMax = 1'000;
 constexpr Duration kUndecidedTimeout = Seconds(10);
 
+// After the first time, a server that does not serve says so this often.
+constexpr Duration kNotServingInterval = Seconds(60);
+
 // Streams of randomness, by purpose.
 constexpr uint64_t kServiceStream = 1;
 constexpr uint64_t kSnapshotStream = 2;
+
+// Of a server whose state is wrong. What is wrong may be in its memory only.
+constexpr char kHowToRepair[] =
+    "start it again, which builds its state from its disk; if it stops with these words again, its "
+    "disk is wrong: while all other servers are up and stay up, move version-2 out of dataDir and "
+    "dataLogDir and start it, and it copies the state of the others";
+
+std::string ZxidText(Zxid zxid) {
+  return SessionId{static_cast<int64_t>(zxid.Packed())}.ToString();
+}
 
 zab::PeerOptions PeerOptionsOf(const Options& options) {
   zab::PeerOptions peer = options.zab;
@@ -61,6 +77,8 @@ class Server::Impl {
         service_(ServiceOptionsOf(options),
                  RandomStream(seed, options.server, incarnation, kServiceStream)),
         links_(LinksOptionsOf(options)),
+        digests_(options.digests_max),
+        audit_(options.server, options.voters, options.tick * options.sync_limit),
         random_(seed, options.server, incarnation, kSnapshotStream) {}
 
   void Step(Instant now, const Input& input, Output* output);
@@ -103,6 +121,14 @@ class Server::Impl {
   void On(const zab::StartSnapshot& delivery);
   void On(const zab::ReceivedSnapshotChunk& delivery);
 
+  // Digests of states, compared while the server runs (rule R11).
+  StateDigest OwnState() const;
+  void OnStateReport(ServerId from, const StateDigest& state);
+  void OnStateDiffers(const Bytes& payload);
+
+  void StopsServing();
+  void SayNotServing();
+
   void OnRecovered(storage::Recovered recovered);
   void MaybeSnapshot();
   bool SendSnapshots();
@@ -112,6 +138,8 @@ class Server::Impl {
   storage::Store store_;
   coordination::Service service_;
   Links links_;
+  DigestLog digests_;
+  DigestAudit audit_;              // leader
   std::optional<zab::Peer> peer_;  // once recovery has ended
   RandomStream random_;
 
@@ -124,6 +152,9 @@ class Server::Impl {
   std::vector<zab::Input> peer_inputs_;
 
   Instant started_at_;
+  // While recovered and not serving; the second is when to say so.
+  Instant not_serving_since_;
+  Instant not_serving_at_ = Instant::Never();
   // A tree being built: of the newest own snapshot during recovery, later of one from the leader.
   std::optional<coordination::TreeLoader> loader_;
   std::optional<coordination::Tree> received_tree_;  // complete, until its installation is durable
@@ -190,6 +221,7 @@ void Server::Impl::On(const Wake&) {
   StepPeerInputs();
   if (peer_->next_deadline() <= now_) StepPeer(zab::Wake{});
   if (service_.next_deadline() <= now_) service_.OnWake(now_, &service_out_);
+  if (not_serving_at_ <= now_) SayNotServing();
 }
 
 void Server::Impl::On(const WallClock& input) { service_.SetWallClock(now_, input.unix_ms); }
@@ -206,9 +238,11 @@ void Server::Impl::On(const Accepted& input) {
   }
   const uint32_t limit = options_.coordination.connections_per_address_max;
   if (limit != 0 && from_there >= limit) {
-    output_->events.push_back({.kind = EventKind::kConnectionRefused,
-                               .detail = input.connection.value,
-                               .reason = "too many connections from one address say nothing"});
+    output_->events.push_back(
+        {.kind = EventKind::kConnectionRefused,
+         .detail = input.connection.value,
+         .reason = "too many connections from one address say nothing",
+         .text = input.address + " has all that maxClientCnxns allows, " + std::to_string(limit)});
     output_->closes.push_back(input.connection);
     return;
   }
@@ -283,6 +317,8 @@ void Server::Impl::AnswerWord(ConnectionId connection, std::string_view word) {
                             .proposal_bytes_last = proposal_bytes_last_,
                             .proposal_bytes_min = proposal_bytes_min_,
                             .proposal_bytes_max = proposal_bytes_max_,
+                            .digests_compared = audit_.compared(),
+                            .digest_mismatches = audit_.mismatches(),
                             .uptime = now_ - started_at_,
                             .now = now_,
                             .version = options_.version,
@@ -445,6 +481,8 @@ bool Server::Impl::RouteProposals() {
 void Server::Impl::On(const zab::Deliver& delivery) {
   const zab::Transaction& transaction = delivery.transaction;
   service_.OnDelivered(now_, transaction.zxid, transaction.body, &service_out_);
+  digests_.Append(OwnState());
+  audit_.OnApplied(now_, digests_, &output_->events);
   output_->applied.push_back({transaction.zxid, transaction.body});
   applied_since_snapshot_++;
   MaybeSnapshot();
@@ -456,6 +494,7 @@ void Server::Impl::On(const zab::RestoreSnapshot& delivery) {
   // An own snapshot under way reads from the tree that goes; the store has given it up already.
   own_snapshot_.reset();
   service_.Restore(*std::move(received_tree_));
+  digests_.Reset(OwnState());
   received_tree_.reset();
   applied_since_snapshot_ = 0;
 }
@@ -474,6 +513,12 @@ void Server::Impl::On(const zab::ServiceChanged& delivery) {
     service_out_.replies.clear();
     learner_snapshots_.clear();
   }
+  if (role == coordination::Role::kStopped) {
+    StopsServing();
+  } else {
+    not_serving_at_ = Instant::Never();
+  }
+  audit_.Clear();
   service_.SetRole(now_, role, delivery.leader, delivery.epoch, &service_out_);
   if (role == coordination::Role::kLeading) service_.OnProposed(peer_->last_zxid());
 }
@@ -486,12 +531,82 @@ void Server::Impl::On(const zab::ReplyReceived& delivery) {
   service_.OnReply(now_, delivery.payload, &service_out_);
 }
 
-void Server::Impl::On(const zab::PingAsked&) {
-  StepPeer(zab::AnswerPing{service_.TakeTouchedSessions()});
+void Server::Impl::On(const zab::PingAsked& delivery) {
+  // Not answered: the leader would compare our state again at once, and say the same again.
+  if (!delivery.payload.empty()) return OnStateDiffers(delivery.payload);
+  PingAnswer answer{.touched = service_.TakeTouchedSessions()};
+  // A server that does not serve yet may be about to receive another state.
+  if (service_.role() == coordination::Role::kFollowing) answer.state = OwnState();
+  StepPeer(zab::AnswerPing{EncodePingAnswer(answer)});
 }
 
 void Server::Impl::On(const zab::PingReceived& delivery) {
-  service_.OnTouchedSessions(now_, delivery.from, delivery.payload);
+  absl::StatusOr<PingAnswer> answer = DecodePingAnswer(delivery.payload);
+  if (!answer.ok()) {
+    output_->events.push_back({.kind = EventKind::kIgnored,
+                               .peer = delivery.from,
+                               .reason = "malformed answer to a ping"});
+    return;
+  }
+  service_.OnTouchedSessions(now_, delivery.from, answer->touched);
+  if (answer->state && service_.role() == coordination::Role::kLeading) {
+    OnStateReport(delivery.from, *answer->state);
+  }
+}
+
+// ---- Digests -----------------------------------------------------------------------------------
+
+StateDigest Server::Impl::OwnState() const {
+  return {service_.tree().last_zxid(), service_.tree().digest()};
+}
+
+void Server::Impl::OnStateReport(ServerId from, const StateDigest& state) {
+  audit_.OnReport(now_, from, state, digests_, peer_->last_zxid(), &output_->events);
+  const DigestAudit::Verdict verdict = audit_.Judge(now_, from);
+  switch (verdict) {
+    case DigestAudit::Verdict::kNone:
+      return;
+    case DigestAudit::Verdict::kLeaderOutvoted:
+      return Fatal(
+          "the state of this server, the leader, differs from that of a majority of the "
+          "ensemble as of zxid " +
+          ZxidText(audit_.OwnState(from).zxid) + ", so it is damaged; " + kHowToRepair);
+    case DigestAudit::Verdict::kFollowerOutvoted:
+    case DigestAudit::Verdict::kUndecided:
+      break;
+  }
+  // The follower stops itself: it alone can keep its clients from being served a wrong state, and
+  // it alone knows whether what we say is still so.
+  const bool outvoted = verdict == DigestAudit::Verdict::kFollowerOutvoted;
+  StepPeer(zab::SendPing{
+      from, EncodeStateDiffers({.state = audit_.OwnState(from), .outvoted = outvoted})});
+}
+
+void Server::Impl::OnStateDiffers(const Bytes& payload) {
+  auto ignored = [&](const char* reason) {
+    output_->events.push_back(
+        {.kind = EventKind::kIgnored, .peer = peer_->leader(), .reason = reason});
+  };
+  absl::StatusOr<StateDiffers> word = DecodeStateDiffers(payload);
+  if (!word.ok()) return ignored("malformed word with a ping");
+  const std::optional<uint64_t> own = digests_.AsOf(word->state.zxid);
+  // The leader says so again as long as it is so, of a newer state each time.
+  if (!own) return ignored("told to differ in a state that is forgotten");
+  // Nobody stops for a word that its own memory contradicts.
+  if (*own == word->state.digest) return ignored("told to differ in a state that is equal");
+  output_->events.push_back({.kind = EventKind::kDigestMismatch,
+                             .peer = peer_->leader(),
+                             .zxid = word->state.zxid,
+                             .reason = "the leader has another state than this server"});
+  const std::string differs = "the state of this server differs from that of its leader, server " +
+                              peer_->leader().ToString() + ", as of zxid " +
+                              ZxidText(word->state.zxid);
+  Fatal(word->outvoted
+            ? differs + ", which a majority of the ensemble shares, so this server is damaged; " +
+                  kHowToRepair
+            : differs +
+                  ", and too few servers are up to tell which of the two is damaged; start "
+                  "all servers: the one that differs from the majority will stop and say so");
 }
 
 void Server::Impl::On(const zab::StartSnapshot& delivery) {
@@ -522,6 +637,37 @@ void Server::Impl::On(const zab::ReceivedSnapshotChunk& delivery) {
   store_.ReceiveSnapshot(delivery.zxid, delivery.first, delivery.last, delivery.data, &store_out_);
 }
 
+// ---- Without a leader
+// ----------------------------------------------------------------------------
+
+void Server::Impl::StopsServing() {
+  not_serving_since_ = now_;
+  not_serving_at_ = now_ + options_.tick * options_.init_limit;
+}
+
+// The one thing that an operator wants to know then: whom this server reaches, and whether they are
+// enough.
+void Server::Impl::SayNotServing() {
+  not_serving_at_ = now_ + kNotServingInterval;
+  std::vector<ServerId> reached = links_.Reached();
+  reached.push_back(options_.server);
+  std::sort(reached.begin(), reached.end());
+  const uint64_t seconds =
+      static_cast<uint64_t>((now_ - not_serving_since_).Milliseconds() / 1'000);
+  std::string names;
+  for (ServerId server : reached) names += (names.empty() ? "" : ", ") + server.ToString();
+  const char* doing = "looking";
+  if (peer_->state() == zab::ServerState::kFollowing) doing = "being synchronized";
+  if (peer_->state() == zab::ServerState::kLeading) doing = "leading, not followed by a quorum yet";
+  output_->events.push_back({.kind = EventKind::kNotServing,
+                             .detail = seconds,
+                             .text = std::string(doing) + ", not serving for " +
+                                     std::to_string(seconds) + " s: reached " +
+                                     std::to_string(reached.size()) + " of " +
+                                     std::to_string(options_.voters.size()) + " servers (" + names +
+                                     "); needs " + std::to_string(options_.voters.size() / 2 + 1)});
+}
+
 // ---- Recovery and snapshots --------------------------------------------------------------------
 
 void Server::Impl::OnRecovered(storage::Recovered recovered) {
@@ -538,6 +684,7 @@ void Server::Impl::OnRecovered(storage::Recovered recovered) {
     }
     service_.Restore(*std::move(tree));
   }
+  digests_.Reset(OwnState());
   zab::DurableState durable{.accepted_epoch = recovered.accepted_epoch,
                             .current_epoch = recovered.current_epoch,
                             .base = recovered.base,
@@ -548,6 +695,7 @@ void Server::Impl::OnRecovered(storage::Recovered recovered) {
   }
   peer_.emplace(PeerOptionsOf(options_), std::move(durable));
   links_.Start(now_, output_);
+  StopsServing();
   StepPeer(zab::Wake{});
 }
 
@@ -591,7 +739,8 @@ bool Server::Impl::SendSnapshots() {
 Instant Server::Impl::next_deadline() const {
   Instant next = undecided_.empty() ? Instant::Never() : undecided_.begin()->second.until;
   if (!peer_) return next;
-  return std::min({next, peer_->next_deadline(), service_.next_deadline(), links_.next_deadline()});
+  return std::min({next, not_serving_at_, peer_->next_deadline(), service_.next_deadline(),
+                   links_.next_deadline()});
 }
 
 Server::Server(const Options& options, uint64_t seed, uint64_t incarnation)

@@ -39,6 +39,7 @@ struct Options {
   coordination::ServiceOptions coordination;  // likewise
   storage::StoreOptions storage;              // likewise
   uint32_t frame_bytes_max = 64 << 20;        // of a peer frame
+  size_t digests_max = 16'384;                // of the last states, kept to be compared
   std::string version = "lockstep";           // for four-letter words
   std::string conf;                           // the answer to `conf`
   std::vector<std::string> four_letter_words = {"srvr"};  // allowed; "*" allows all

@@ -214,9 +214,9 @@ void Follower::On(const Commit& message, Output* output) {
   own_.DeliverCommitted(output);
 }
 
-void Follower::On(const Ping&, Output* output) {
+void Follower::On(const Ping& message, Output* output) {
   if (phase_ < Phase::kAcknowledging) return Abandon("PING out of order");
-  output->deliveries.push_back(PingAsked{});
+  output->deliveries.push_back(PingAsked{message.payload});
 }
 
 void Follower::On(const Reply& message, Output* output) {

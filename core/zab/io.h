@@ -78,15 +78,21 @@ struct SendReply {
 struct AnswerPing {
   Bytes payload;
 };
+// Application, on the leader: a ping out of turn, with something for the learner `to`. Dropped if
+// it is not connected, or not synchronized so far that it is pinged.
+struct SendPing {
+  ServerId to;
+  Bytes payload;
+};
 // Application, on the leader: the next piece of the snapshot that StartSnapshot asked for.
 struct SnapshotChunk {
   ConnectionId channel;
   Bytes data;
   bool last = false;
 };
-using Input =
-    std::variant<Wake, ReceivedNotification, NotificationLinkUp, ChannelOpened, ChannelClosed,
-                 Received, Persisted, Propose, SendRequest, SendReply, AnswerPing, SnapshotChunk>;
+using Input = std::variant<Wake, ReceivedNotification, NotificationLinkUp, ChannelOpened,
+                           ChannelClosed, Received, Persisted, Propose, SendRequest, SendReply,
+                           AnswerPing, SendPing, SnapshotChunk>;
 
 // ---- Outputs -----------------------------------------------------------------------------------
 
@@ -166,7 +172,9 @@ struct RequestReceived {  // leader: SendRequest of the learner `from`
 struct ReplyReceived {  // learner: SendReply of the leader
   Bytes payload;
 };
-struct PingAsked {};   // learner: the leader pings; answer with AnswerPing
+struct PingAsked {  // learner: the leader pings; answer with AnswerPing
+  Bytes payload;    // of SendPing; empty in the pings that come by themselves
+};
 struct PingReceived {  // leader: the answer of the learner `from`
   ServerId from;
   Bytes payload;

@@ -377,6 +377,14 @@ void Leader::SendReply(ServerId to, const Bytes& payload, Output* output) {
   Ignored(output, to, "reply to a learner that is gone");
 }
 
+void Leader::SendPing(ServerId to, const Bytes& payload, Output* output) {
+  for (auto& [channel, learner] : learners_) {
+    if (learner.server != to || learner.phase < LearnerPhase::kSent) continue;
+    return Send(channel, Ping{payload}, output);
+  }
+  Ignored(output, to, "ping to a learner that is gone");
+}
+
 void Leader::OnWake(Instant now, Output* output) {
   now_ = now;
   if (timers_.Expired(Timer::kInit, now)) return Abdicate("not established within initLimit");

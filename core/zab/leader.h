@@ -36,6 +36,7 @@ class Leader {
   void OnWake(Instant now, Output* output);
   void Propose(Bytes body, Output* output);
   void SendReply(ServerId to, const Bytes& payload, Output* output);
+  void SendPing(ServerId to, const Bytes& payload, Output* output);
   void OnSnapshotChunk(Instant now, ConnectionId channel, const Bytes& data, bool last,
                        Output* output);
   // Closes every channel, for the end of the reign.

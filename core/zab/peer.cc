@@ -48,6 +48,7 @@ class Peer::Impl {
   void On(Instant now, const zab::SendRequest& input, Output* output);
   void On(Instant now, const zab::SendReply& input, Output* output);
   void On(Instant now, const zab::AnswerPing& input, Output* output);
+  void On(Instant now, const zab::SendPing& input, Output* output);
   void On(Instant now, const SnapshotChunk& input, Output* output);
 
   // The only writers of the role.
@@ -258,6 +259,11 @@ void Peer::Impl::On(Instant, const zab::SendReply& input, Output* output) {
 void Peer::Impl::On(Instant, const zab::AnswerPing& input, Output* output) {
   if (Follower* follower = following()) return follower->AnswerPing(input.payload, output);
   Ignored(output, {}, "answer to a ping of a lost leader");
+}
+
+void Peer::Impl::On(Instant, const zab::SendPing& input, Output* output) {
+  if (Leader* leader = leading()) return leader->SendPing(input.to, input.payload, output);
+  Ignored(output, input.to, "ping of a former leader");
 }
 
 void Peer::Impl::On(Instant now, const SnapshotChunk& input, Output* output) {

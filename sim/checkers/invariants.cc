@@ -8,6 +8,7 @@ const std::vector<InvariantInfo>& AllInvariants() {
       {"stops-only-on-disk-errors", "a server gives up only when its disk reported an error"},
       {"agreement", "all servers apply the same transactions in the same order, without gaps"},
       {"state-digest", "servers that have applied the same transactions have the same state"},
+      {"no-false-alarm", "servers say that their states differ only if they do"},
       {"applied-is-committed",
        "the state a server starts from, or takes from its leader, is one that was committed"},
       {"commit-needs-a-quorum",

@@ -472,7 +472,10 @@ TEST(ServiceConnections, AreBoundedPerAddressAndAltogether) {
   EXPECT_TRUE(ensemble.closed(a3));
   EXPECT_FALSE(ensemble.closed(b1));
   EXPECT_TRUE(ensemble.closed(b2));
-  EXPECT_THAT(ensemble.EventsOf(EventKind::kConnectionRefused), SizeIs(2));
+  const std::vector<Event> refused = ensemble.EventsOf(EventKind::kConnectionRefused);
+  ASSERT_THAT(refused, SizeIs(2));
+  EXPECT_EQ(refused[0].text, "a has all that maxClientCnxns allows, 2");
+  EXPECT_EQ(refused[1].text, "b is one too many for the server, which takes 3");
 
   ensemble.CloseByClient(kServer, a2);
   EXPECT_FALSE(ensemble.closed(ensemble.Accept(kServer, "a")));

@@ -78,6 +78,11 @@ class Host {
   bool closed(ConnectionId connection) const { return closed_.contains(connection); }
   const std::string& fatal() const { return fatal_; }
   const std::vector<Dial>& dials() const { return dials_; }
+  // Those of one kind since the last call.
+  std::vector<Event> TakeEvents(EventKind kind) {
+    std::erase_if(events_, [&](const Event& event) { return event.kind != kind; });
+    return std::exchange(events_, {});
+  }
 
   // The answer to a four-letter word.
   std::string Ask(std::string_view word) {
@@ -96,6 +101,7 @@ class Host {
     for (const Send& send : output_.sends) sent_[send.connection] += send.data.view();
     for (ConnectionId connection : output_.closes) closed_.insert(connection);
     dials_.insert(dials_.end(), output_.dials.begin(), output_.dials.end());
+    events_.insert(events_.end(), output_.events.begin(), output_.events.end());
     if (output_.fatal) fatal_ = *output_.fatal;
     output_.Clear();
   }
@@ -112,6 +118,7 @@ class Host {
   std::map<ConnectionId, std::string> sent_;
   std::set<ConnectionId> closed_;
   std::vector<Dial> dials_;
+  std::vector<Event> events_;
   std::string fatal_;
 };
 
@@ -245,6 +252,33 @@ TEST(Server, OneOfThreeServesNobody) {
   EXPECT_EQ(host.Ask("srvr"), "This ZooKeeper instance is not currently serving requests\n");
 }
 
+TEST(Server, OneOfThreeSaysAfterInitLimitWhomItReachesAndThenEachMinute) {
+  Host host({{1}, {2}, {3}});
+  host.Run(Milliseconds(10));
+  const std::vector<Dial> dials = host.dials();
+  host.Step(Connected{dials.at(1).connection});  // to server 3
+  host.Run(Seconds(19));
+  EXPECT_TRUE(host.TakeEvents(EventKind::kNotServing).empty());
+
+  host.Run(Seconds(2));
+  const std::vector<Event> first = host.TakeEvents(EventKind::kNotServing);
+  host.Run(Seconds(119));
+  const std::vector<Event> later = host.TakeEvents(EventKind::kNotServing);
+
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].detail, 20u);
+  EXPECT_EQ(first[0].text, "looking, not serving for 20 s: reached 2 of 3 servers (1, 3); needs 2");
+  ASSERT_EQ(later.size(), 2u);
+  EXPECT_EQ(later[1].detail, 140u);
+}
+
+TEST(Server, WhoServesDoesNotSayThatItDoesNot) {
+  Host host;
+  host.Run(Seconds(60));
+
+  EXPECT_TRUE(host.TakeEvents(EventKind::kNotServing).empty());
+}
+
 TEST(Server, GarbageOnAClientConnectionClosesThatOne) {
   Host host;
   host.Run(Seconds(1));
@@ -290,6 +324,9 @@ TEST(Server, OneAddressCannotTakeThePlacesOfThoseThatSayNothing) {
 
   EXPECT_TRUE(host.closed(one_more));
   EXPECT_FALSE(host.closed(first));
+  const std::vector<Event> refused = host.TakeEvents(EventKind::kConnectionRefused);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].text, "10.0.0.9 has all that maxClientCnxns allows, 60");
 }
 
 TEST(Server, AConnectionThatSaysNothingIsClosedAfterTenSeconds) {

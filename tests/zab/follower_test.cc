@@ -446,8 +446,8 @@ TEST_F(FollowerTest, ASecondUpToDateAbandons) {
 TEST_F(FollowerTest, AsksTheApplicationWhatToSayToAPing) {
   ToBroadcast();
 
-  Receive(Ping{});
-  EXPECT_TRUE(std::holds_alternative<PingAsked>(output_.deliveries.at(0)));
+  Receive(Ping{Bytes::Copy("word")});
+  EXPECT_EQ(std::get<PingAsked>(output_.deliveries.at(0)).payload.view(), "word");
 
   follower_.AnswerPing(Bytes::Copy("sessions"), &output_);
   EXPECT_THAT(sent(), ElementsAre("Ping 8 bytes"));

@@ -448,6 +448,24 @@ TEST_F(LeaderTest, AReplyToALostLearnerIsDropped) {
   EXPECT_EQ(ignored(), "reply to a learner that is gone");
 }
 
+TEST_F(LeaderTest, APingOutOfTurnGoesToOneLearner) {
+  ToBroadcast();
+  Join(3, k3);
+  output_.Clear();
+
+  leader_.SendPing(k3, Bytes::Copy("word"), &output_);
+
+  EXPECT_THAT(sent(3), ElementsAre("Ping 4 bytes"));
+  EXPECT_THAT(sent(2), IsEmpty());
+}
+
+TEST_F(LeaderTest, APingToALearnerThatIsGoneOrNotPingedYetIsDropped) {
+  ToBroadcast();
+  output_.Clear();
+  leader_.SendPing(k3, Bytes::Copy("word"), &output_);
+  EXPECT_EQ(ignored(), "ping to a learner that is gone");
+}
+
 TEST_F(LeaderTest, ARepeatedAckIsIgnored) {
   ToBroadcast();
   Propose("a");

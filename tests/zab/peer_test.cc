@@ -269,6 +269,7 @@ TEST(Peer, InputsForAnotherRoleAreIgnored) {
   EXPECT_EQ(step(SendRequest{}), "request without a leader");
   EXPECT_EQ(step(SendReply{{2}, {}}), "reply of a former leader");
   EXPECT_EQ(step(AnswerPing{}), "answer to a ping of a lost leader");
+  EXPECT_EQ(step(SendPing{{2}, {}}), "ping of a former leader");
   EXPECT_EQ(step(SnapshotChunk{}), "a snapshot of a former leader");
 }
 
