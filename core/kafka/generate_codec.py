@@ -284,14 +284,26 @@ def presence(f, enclosing, floor=0):
 
 # ---- Lines of C++ ---------------------------------------------------------------------------------
 
-def call(indentation, before, opening, arguments, closing):
-    """`before opening(arguments)closing`, broken as clang-format breaks it."""
-    whole = opening + "(" + arguments + ")" + closing
-    if indentation + len(before + whole) <= LINE_MAX:
-        return [" " * indentation + before + whole]
-    if indentation + 4 + len(whole) <= LINE_MAX:
-        return [" " * indentation + before.rstrip(), " " * (indentation + 4) + whole]
-    return [" " * indentation + before + opening + "(", " " * (indentation + 4) + arguments + ")" + closing]
+def wrap(line):
+    """Breaks a line that is too long as clang-format does, for the few kinds of line there are here."""
+    if len(line) <= LINE_MAX or line.lstrip().startswith(("//", "#")):
+        return [line]
+    indentation = len(line) - len(line.lstrip())
+    loop = re.match(r"(\s*for \(.*?\)) (\w+\(.*;)$", line)
+    if loop:
+        return [loop[1], " " * (indentation + 2) + loop[2]]
+    # Behind " = " or the first parenthesis, if the rest then fits.
+    for pattern in (r"(.* =) (.*)$", r"(.*? = [^(]*\()(.*)$", r"([^(]*\.resize\()(.*)$"):
+        broken = re.match(pattern, line)
+        if broken and indentation + 4 + len(broken[2]) <= LINE_MAX:
+            return [broken[1], " " * (indentation + 4) + broken[2]]
+    # Before the last argument that does not fit, below the first one.
+    at = line.rindex(", ", 0, LINE_MAX) + 1
+    depth = [i for i, c in enumerate(line[:at]) if c == "("]
+    for i, c in enumerate(line[:at]):
+        if c == ")":
+            depth.remove(max(d for d in depth if d < i))
+    return [line[:at], " " * (max(depth) + 1) + line[at + 1:]]
 
 
 def under(condition, lines):
@@ -347,21 +359,18 @@ def read_lines(message, enclosing, f):
     if f.type in COUNTED:
         nullable = f.nullable_from is not None
         arguments = "flexible" + (nullable_argument(f, enclosing) if nullable else "")
-        return call(2, f"to->{f.name} = ", f"reader->Read{'Nullable' if nullable else ''}{COUNTED[f.type][1]}",
-                    arguments, ";")
+        return [f"  to->{f.name} = reader->Read{'Nullable' if nullable else ''}{COUNTED[f.type][1]}({arguments});"]
     if not f.array:
         return [f"  Read(reader, version, &to->{f.name});"]
     element = f"{message.name}::{f.struct.name}"
     arguments = f"flexible, {bytes_min_expression(f.struct, message.flexible_from)}, sizeof({element})"
     if f.nullable_from is None:
-        line = f"  to->{f.name}.resize(reader->ReadCount({arguments}));"
-        lines = [line] if len(line) <= LINE_MAX - 2 else [f"  to->{f.name}.resize(",
-                                                          f"      reader->ReadCount({arguments}));"]
-        return lines + [f"  for (auto& each : to->{f.name}) Read(reader, version, &each);"]
-    return (call(2, f"const std::optional<size_t> {f.name} = ", "reader->ReadNullableCount",
-                 arguments + nullable_argument(f, enclosing), ";") +
-            [f"  to->{f.name}.reset();", f"  if ({f.name}.has_value()) {{",
-             f"    for (auto& each : to->{f.name}.emplace(*{f.name})) Read(reader, version, &each);", "  }"])
+        return [f"  to->{f.name}.resize(reader->ReadCount({arguments}));",
+                f"  for (auto& each : to->{f.name}) Read(reader, version, &each);"]
+    arguments += nullable_argument(f, enclosing)
+    return [f"  const std::optional<size_t> {f.name} = reader->ReadNullableCount({arguments});",
+            f"  to->{f.name}.reset();", f"  if ({f.name}.has_value()) {{",
+            f"    for (auto& each : to->{f.name}.emplace(*{f.name})) Read(reader, version, &each);", "  }"]
 
 
 def write_lines(message, enclosing, f):
@@ -567,14 +576,14 @@ def header(apis, messages):
             lines += [f"// ---- {group[0].upper() + group[1:]} ".ljust(LINE_MAX, "-"), ""]
         lines += struct_lines(message)
     lines += ["// All of them, for tests and tools.", "template <typename... Message>", "struct MessageList {};",
-              "using AllMessages ="]
-    names, line = ", ".join(m.name for m in messages).split(" "), "    MessageList<"
+              "using AllMessages = MessageList<"]
+    names, line = (", ".join(m.name for m in messages) + ">;").split(" "), "   "
     for name in names:
-        if len(line) + len(name) + 1 > LINE_MAX - 1:
-            lines.append(line.rstrip())
-            line = " " * len("    MessageList<")
-        line += name + " "
-    return lines + [line.rstrip() + ">;", "", "}  // namespace lockstep::kafka"]
+        if len(line) + 1 + len(name) > LINE_MAX:
+            lines.append(line)
+            line = "   "
+        line += " " + name
+    return lines + [line, "", "}  // namespace lockstep::kafka"]
 
 
 def source(messages, group):
@@ -612,7 +621,7 @@ def fill_lines(message, enclosing, f):
     if f.type in SCALARS or f.type in COUNTED:
         table = SCALARS if f.type in SCALARS else COUNTED
         arguments = f'"{f.name}"' + (nullable_argument(f, enclosing) if nullable else "")
-        return call(2, f"to->{f.name} = ", f"filler->{'Nullable' if nullable else ''}{table[f.type][1]}", arguments, ";")
+        return [f"  to->{f.name} = filler->{'Nullable' if nullable else ''}{table[f.type][1]}({arguments});"]
     if not f.array:
         return [f"  Fill(filler, version, &to->{f.name});"]
     if not nullable:
@@ -647,7 +656,7 @@ def main(schema, directory, what, group=None):
     apis, messages = parse(Path(schema).read_text())
 
     def write(name, lines):
-        Path(directory, name).write_text("\n".join(lines) + "\n")
+        Path(directory, name).write_text("".join(part + "\n" for line in lines for part in wrap(line)))
 
     if what == "header":
         write("messages.h", header(apis, messages))
