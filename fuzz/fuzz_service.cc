@@ -185,7 +185,7 @@ class World {
         {.permissions = detail % 8 == 7 ? detail % 32 : 31, .scheme = "world", .id = "anyone"}};
     const int32_t xid = ++xid_;
     const ConnectionId id = remote->first;
-    switch (in.Byte() % 17) {
+    switch (in.Byte() % 20) {
       case 0:
       case 1:
         return Send(id,
@@ -234,9 +234,46 @@ class World {
       case 16:
         return Send(id, EncodeRequest(xid, watch ? OpCode::kCheckWatches : OpCode::kRemoveWatches,
                                       RemoveWatchesRequest{path, WatcherType{detail % 7}}));
+      case 17:
+      case 18:
+        return Send(id, EncodeRequest(xid, OpCode::kMulti, Multi(in)));
+      case 19:
+        return Send(
+            id,
+            EncodeRequest(xid, OpCode::kMultiRead,
+                          MultiReadRequest{{{OpCode::kGetData, GetDataRequest{path, watch}},
+                                            {OpCode::kGetChildren, GetChildrenRequest{path, watch}},
+                                            {OpCode::kGetData, GetDataRequest{"/a", watch}}}}));
       default:
         return Send(id, EncodeRequest(xid, OpCode::kCloseSession, CloseSessionRequest()));
     }
+  }
+
+  MultiRequest Multi(Input& in) {
+    MultiRequest multi;
+    for (uint8_t n = in.Byte() % 6; n > 0; --n) {
+      const std::string_view path = kPaths[in.Byte() % std::size(kPaths)];
+      const uint8_t detail = in.Byte();
+      const int32_t version = detail % 4 - 1;
+      switch (in.Byte() % 5) {
+        case 0:
+        case 1:
+          multi.operations.push_back(
+              {detail % 2 == 0 ? OpCode::kCreate : OpCode::kCreate2,
+               CreateRequest{path, {}, {{31, "world", "anyone"}}, detail % 8}});
+          break;
+        case 2:
+          multi.operations.push_back({OpCode::kDelete, DeleteRequest{path, version}});
+          break;
+        case 3:
+          multi.operations.push_back({OpCode::kSetData, SetDataRequest{path, {}, version}});
+          break;
+        default:
+          multi.operations.push_back({OpCode::kCheck, CheckVersionRequest{path, version}});
+          break;
+      }
+    }
+    return multi;
   }
 
   void Deliver() {

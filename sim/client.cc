@@ -268,7 +268,8 @@ void Client::OnReply(const coordination::ReplyHeader& header, const Bytes& frame
   }
   const bool ok = header.error == ErrorCode::kOk;
   const bool write = done.op == OpCode::kSetData || done.op == OpCode::kCreate ||
-                     done.op == OpCode::kCreate2 || done.op == OpCode::kDelete;
+                     done.op == OpCode::kCreate2 || done.op == OpCode::kDelete ||
+                     done.op == OpCode::kMulti;
   if (write) probes_->Hit(ok ? Probe::kWriteAcknowledged : Probe::kWriteRefused);
   if (!write && header.zxid < committed_->last()) probes_->Hit(Probe::kReadBehind);
   if (done.watch) probes_->Hit(Probe::kWatchSet);
@@ -290,9 +291,24 @@ void Client::OnReply(const coordination::ReplyHeader& header, const Bytes& frame
       if (done.path == absl::StrCat("/k", i)) seen_versions_[i] = get->stat.version;
     }
   }
+  if (const auto* multi = std::get_if<coordination::MultiResponse>(&*body)) {
+    if (done.op == OpCode::kMulti) OnMultiReply(done, *multi);
+    return;
+  }
   if (done.sequential) probes_->Hit(Probe::kSequentialCreated);
   if (done.sequential || done.ephemeral) {
     if (const auto* created = std::get_if<coordination::PathResponse>(&*body)) {
+      own_paths_.push_back(std::string(created->path));
+    }
+  }
+}
+
+void Client::OnMultiReply(const Invocation& done, const coordination::MultiResponse& response) {
+  const bool refused = !response.results.empty() && response.results[0].op == OpCode::kError;
+  probes_->Hit(refused ? Probe::kMultiRefused : Probe::kMultiCommitted);
+  for (size_t i = 0; i < response.results.size(); ++i) {
+    const auto* created = std::get_if<coordination::PathResponse>(&response.results[i].body);
+    if (created != nullptr && (done.parts[i].sequential || done.parts[i].ephemeral)) {
       own_paths_.push_back(std::string(created->path));
     }
   }
@@ -329,6 +345,7 @@ void Client::Request(Instant now, OpCode op, const coordination::RequestBody& bo
                      Invocation invocation, ClientOutput* output) {
   invocation.xid = next_xid_++;
   invocation.op = op;
+  for (Invocation& part : invocation.parts) part.xid = invocation.xid;
   if (trace_->on()) {
     trace_->Line(name(), "request",
                  absl::StrCat("xid ", invocation.xid, " ", coordination::ToString(op), " ",
@@ -354,8 +371,8 @@ coordination::Data Client::UniqueValue(Invocation* invocation) {
 
 void Client::Issue(Instant now, ClientOp op, ClientOutput* output) {
   // The tree does not grow without end.
-  if (op == ClientOp::kCreateSequential && own_paths_.size() >= kOwnPathsMax &&
-      final_write_ == FinalWrite::kNotWanted) {
+  if ((op == ClientOp::kCreateSequential || op == ClientOp::kMulti) &&
+      own_paths_.size() >= kOwnPathsMax && final_write_ == FinalWrite::kNotWanted) {
     op = ClientOp::kDeleteOwn;
   }
   Invocation i;
@@ -445,10 +462,97 @@ void Client::Issue(Instant now, ClientOp op, ClientOutput* output) {
       i.path.clear();
       return Request(now, static_cast<OpCode>(kUnknownOpCode), coordination::UnknownRequest(),
                      std::move(i), output);
+    case ClientOp::kMulti:
+      return IssueMulti(now, output);
+    case ClientOp::kMultiRead:
+      return IssueMultiRead(now, output);
     case ClientOp::kCount:
       break;
   }
   LS_UNREACHABLE();
+}
+
+// One to four writes of any keys. Whether each succeeds is left to chance, so that many multis are
+// refused after some operations that would have succeeded.
+void Client::IssueMulti(Instant now, ClientOutput* output) {
+  Invocation multi;
+  std::vector<coordination::Data> data;
+  const int64_t size = random_.Between(1, 4);
+  for (int64_t n = 0; n < size; ++n) {
+    Invocation& part = multi.parts.emplace_back();
+    coordination::Data& value = data.emplace_back();
+    const uint32_t key = RandomKey();
+    part.path = absl::StrCat("/k", key);
+    switch (random_.Below(8)) {
+      case 0:
+      case 1:
+      case 2:
+        part.op = OpCode::kSetData;
+        if (random_.Chance(1, 4)) part.version = seen_versions_[key];
+        break;
+      case 3:
+        part.op = OpCode::kCheck;
+        part.version = seen_versions_[key];
+        break;
+      case 4:
+        part.op = OpCode::kCreate;
+        break;
+      case 5:
+        part.op = OpCode::kCreate;
+        part.sequential = true;
+        part.path = absl::StrCat(RandomParent(), "/s-");
+        part.ephemeral = random_.Chance(1, 3);
+        break;
+      case 6:
+        part.op = OpCode::kCreate;
+        part.ephemeral = true;
+        part.path = absl::StrCat("/e", key);
+        break;
+      default:
+        part.op = OpCode::kDelete;
+        break;
+    }
+    if (part.op == OpCode::kSetData || part.op == OpCode::kCreate) value = UniqueValue(&part);
+  }
+  coordination::MultiRequest request;
+  for (size_t n = 0; n < multi.parts.size(); ++n) {
+    const Invocation& part = multi.parts[n];
+    auto& operation = request.operations.emplace_back();
+    operation.op = part.op;
+    if (part.op == OpCode::kSetData) {
+      operation.body = coordination::SetDataRequest{part.path, data[n], part.version};
+    } else if (part.op == OpCode::kCheck) {
+      operation.body = coordination::CheckVersionRequest{part.path, part.version};
+    } else if (part.op == OpCode::kDelete) {
+      operation.body = coordination::DeleteRequest{part.path, part.version};
+    } else {
+      operation.body = CreateRequest{part.path, data[n], OpenAcl(),
+                                     (part.ephemeral ? CreateRequest::kEphemeral : 0) |
+                                         (part.sequential ? CreateRequest::kSequential : 0)};
+    }
+  }
+  Request(now, OpCode::kMulti, request, std::move(multi), output);
+}
+
+void Client::IssueMultiRead(Instant now, ClientOutput* output) {
+  Invocation multi;
+  const int64_t size = random_.Between(1, 4);
+  for (int64_t n = 0; n < size; ++n) {
+    Invocation& part = multi.parts.emplace_back();
+    part.op = random_.Chance(3, 4) ? OpCode::kGetData : OpCode::kGetChildren;
+    part.path = absl::StrCat("/k", RandomKey());
+  }
+  coordination::MultiReadRequest request;
+  for (const Invocation& part : multi.parts) {
+    auto& operation = request.operations.emplace_back();
+    operation.op = part.op;
+    if (part.op == OpCode::kGetData) {
+      operation.body = coordination::GetDataRequest{part.path, false};
+    } else {
+      operation.body = coordination::GetChildrenRequest{part.path, false};
+    }
+  }
+  Request(now, OpCode::kMultiRead, request, std::move(multi), output);
 }
 
 }  // namespace lockstep::sim

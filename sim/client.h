@@ -64,6 +64,7 @@ class Client {
   // ---- The end of a run: no new requests but one write each, to see that it gets through.
   void Quiesce(Instant now, ClientOutput* output);
   bool final_write_done() const { return final_write_ == FinalWrite::kDone; }
+  bool multi_in_flight() const { return history_.multi_in_flight(); }
   // Sessions that nobody will use again.
   const std::vector<SessionId>& abandoned() const { return abandoned_; }
 
@@ -89,6 +90,9 @@ class Client {
                Invocation invocation, ClientOutput* output);
   void IssueRandom(Instant now, ClientOutput* output);
   void Issue(Instant now, ClientOp op, ClientOutput* output);
+  void IssueMulti(Instant now, ClientOutput* output);
+  void IssueMultiRead(Instant now, ClientOutput* output);
+  void OnMultiReply(const Invocation& done, const coordination::MultiResponse& response);
   uint32_t RandomKey();
   std::string RandomParent();
   coordination::Data UniqueValue(Invocation* invocation);

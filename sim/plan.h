@@ -86,6 +86,8 @@ enum class ClientOp : uint8_t {
   kSyncGet,
   kCloseSession,
   kUnknown,  // an op code that does not exist
+  kMulti,    // some of them are refused
+  kMultiRead,
   kCount
 };
 

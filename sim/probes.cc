@@ -68,6 +68,12 @@ ProbeInfo Own(Probe probe) {
       return {"sequential-created", "a sequential node is created"};
     case Probe::kUnknownOp:
       return {"unknown-op", "an unknown op code is answered"};
+    case Probe::kMultiCommitted:
+      return {"multi-committed", "a multi takes effect"};
+    case Probe::kMultiRefused:
+      return {"multi-refused", "a multi is refused because of one of its operations"};
+    case Probe::kMultiInFlightWhenLeaderDied:
+      return {"multi-in-flight-when-leader-died", "an established leader dies while a multi waits"};
     case Probe::kLivenessReached:
       return {"liveness-reached", "a healed ensemble serves and converges"};
     case Probe::kCount:

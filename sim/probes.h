@@ -44,6 +44,9 @@ enum class Probe : uint8_t {
   kEphemeralExpired,
   kSequentialCreated,
   kUnknownOp,
+  kMultiCommitted,
+  kMultiRefused,
+  kMultiInFlightWhenLeaderDied,
   kLivenessReached,
   kCount
 };

@@ -308,6 +308,9 @@ void World::ProbeDeath(uint32_t server) {
                  : peer->current_epoch() == peer->accepted_epoch()
                      ? Probe::kLeaderDiedInSynchronization
                      : Probe::kLeaderDiedInDiscovery);
+    const bool multi = std::any_of(clients_.begin(), clients_.end(),
+                                   [](const auto& client) { return client->multi_in_flight(); });
+    if (peer->established() && multi) probes_->Hit(Probe::kMultiInFlightWhenLeaderDied);
   } else if (peer->state() == zab::ServerState::kFollowing && !peer->established()) {
     probes_->Hit(Probe::kFollowerDiedInSynchronization);
   }

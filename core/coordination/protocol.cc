@@ -124,47 +124,9 @@ void Fields(Codec& codec, T& record) {
   codec(record.op, record.done, record.error);
 }
 
+namespace {
+
 // Make `element` what `op` takes; false if there is no such element.
-bool SetOp(OpCode op, MultiRequest::Operation* element);
-bool SetOp(OpCode op, MultiReadRequest::Operation* element);
-bool SetOp(OpCode op, MultiResponse::Result* element);
-int32_t HeaderError(const MultiRequest::Operation&) { return -1; }
-int32_t HeaderError(const MultiReadRequest::Operation&) { return -1; }
-int32_t HeaderError(const MultiResponse::Result& result) {
-  const auto* error = std::get_if<ErrorResponse>(&result.body);
-  return error == nullptr ? 0 : static_cast<int32_t>(error->error);
-}
-
-template <typename Codec, typename Elements>
-void MultiFields(Codec& codec, Elements& elements) {
-  if constexpr (std::same_as<Codec, JuteReader>) {
-    elements.clear();
-    // Grows with what is read: every element takes more bytes than its header.
-    for (MultiHeader header;;) {
-      codec(header);
-      if (!codec.ok() || header.done) return;
-      auto& element = elements.emplace_back();
-      if (!SetOp(header.op, &element)) return codec.Fail();
-      std::visit([&](auto& body) { codec(body); }, element.body);
-    }
-  } else {
-    for (const auto& element : elements) {
-      codec(MultiHeader{.op = element.op, .error = HeaderError(element)});
-      std::visit([&](const auto& body) { codec(body); }, element.body);
-    }
-    codec(MultiHeader{.done = true});
-  }
-}
-template <typename Codec, typename T>
-  requires Is<T, MultiRequest> || Is<T, MultiReadRequest>
-void Fields(Codec& codec, T& record) {
-  MultiFields(codec, record.operations);
-}
-template <typename Codec, Is<MultiResponse> T>
-void Fields(Codec& codec, T& record) {
-  MultiFields(codec, record.results);
-}
-
 bool SetOp(OpCode op, MultiRequest::Operation* element) {
   element->op = op;
   if (op == OpCode::kCreate || op == OpCode::kCreate2) {
@@ -211,6 +173,45 @@ bool SetOp(OpCode op, MultiResponse::Result* element) {
     return false;
   }
   return true;
+}
+
+int32_t HeaderError(const MultiRequest::Operation&) { return -1; }
+int32_t HeaderError(const MultiReadRequest::Operation&) { return -1; }
+int32_t HeaderError(const MultiResponse::Result& result) {
+  const auto* error = std::get_if<ErrorResponse>(&result.body);
+  return error == nullptr ? 0 : static_cast<int32_t>(error->error);
+}
+
+}  // namespace
+
+template <typename Codec, typename Elements>
+void MultiFields(Codec& codec, Elements& elements) {
+  if constexpr (std::same_as<Codec, JuteReader>) {
+    elements.clear();
+    // Grows with what is read: every element takes more bytes than its header.
+    for (MultiHeader header;;) {
+      codec(header);
+      if (!codec.ok() || header.done) return;
+      auto& element = elements.emplace_back();
+      if (!SetOp(header.op, &element)) return codec.Fail();
+      std::visit([&](auto& body) { codec(body); }, element.body);
+    }
+  } else {
+    for (const auto& element : elements) {
+      codec(MultiHeader{.op = element.op, .error = HeaderError(element)});
+      std::visit([&](const auto& body) { codec(body); }, element.body);
+    }
+    codec(MultiHeader{.done = true});
+  }
+}
+template <typename Codec, typename T>
+  requires Is<T, MultiRequest> || Is<T, MultiReadRequest>
+void Fields(Codec& codec, T& record) {
+  MultiFields(codec, record.operations);
+}
+template <typename Codec, Is<MultiResponse> T>
+void Fields(Codec& codec, T& record) {
+  MultiFields(codec, record.results);
 }
 
 template <typename Codec, Is<ConnectRequest> T>

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "sim/failure.h"
@@ -22,7 +23,7 @@ namespace {
 
 bool IsWrite(OpCode op) {
   return op == OpCode::kCreate || op == OpCode::kCreate2 || op == OpCode::kDelete ||
-         op == OpCode::kSetData;
+         op == OpCode::kSetData || op == OpCode::kMulti;
 }
 bool IsRead(OpCode op) {
   return op == OpCode::kGetData || op == OpCode::kExists || op == OpCode::kGetChildren ||
@@ -95,8 +96,10 @@ Invocation ClientHistory::OnReply(SessionId session, const ReplyHeader& header,
     if (header.error == ErrorCode::kOk) {
       CheckWrite(session, invocation, header, *body);
     } else {
-      CheckRefusedWrite(session, invocation, header);
+      CheckRefusedWrite(invocation, header);
     }
+  } else if (invocation.op == OpCode::kMultiRead) {
+    CheckMultiRead(invocation, header, *body);
   } else if (IsRead(invocation.op)) {
     CheckRead(invocation, header, *body);
     if (invocation.watch) ArmWatch(invocation, header);
@@ -124,48 +127,185 @@ void ClientHistory::CheckWrite(SessionId session, const Invocation& invocation,
          absl::StrCat(Name(invocation), " is acknowledged at ", header.zxid.ToString(),
                       ", which was committed before it was sent"));
   }
-  const bool fits =
-      invocation.op == OpCode::kDelete
-          ? std::holds_alternative<coordination::DeleteTransaction>(entry.transaction.body)
-      : invocation.op == OpCode::kSetData
-          ? std::holds_alternative<coordination::SetDataTransaction>(entry.transaction.body)
-          : std::holds_alternative<CreateTransaction>(entry.transaction.body);
+  const coordination::TransactionBody& became = entry.transaction.body;
+  if (invocation.op == OpCode::kMulti) {
+    const auto* response = std::get_if<coordination::MultiResponse>(&body);
+    if (response == nullptr) Fail("client-bytes", absl::StrCat(Name(invocation), ": no results"));
+    return CheckMulti(invocation, header.zxid, became, *response);
+  }
+  const bool fits = invocation.op == OpCode::kDelete
+                        ? std::holds_alternative<coordination::DeleteTransaction>(became)
+                    : invocation.op == OpCode::kSetData
+                        ? std::holds_alternative<coordination::SetDataTransaction>(became)
+                        : std::holds_alternative<CreateTransaction>(became);
   if (!fits) {
     Fail("writes-linearizable",
          absl::StrCat(Name(invocation), " became something else at ", header.zxid.ToString()));
   }
-  if (const auto* set = std::get_if<coordination::SetDataTransaction>(&entry.transaction.body)) {
-    const bool version_fits =
-        invocation.version == coordination::kAnyVersion || set->version == invocation.version + 1;
-    if (!version_fits || set->path != invocation.path ||
-        Checksum(set->data.view()) != invocation.data_checksum) {
-      Fail("writes-linearizable", absl::StrCat(Name(invocation), ", version ", invocation.version,
-                                               ", became ", set->path, " version ", set->version));
-    }
+  if (const auto* set = std::get_if<coordination::SetDataTransaction>(&became)) {
+    CheckSet(invocation, *set);
     CheckStat(invocation, header.zxid, std::get<coordination::StatResponse>(body).stat);
   }
-  if (const auto* create = std::get_if<CreateTransaction>(&entry.transaction.body)) {
-    std::string expected = invocation.path;
-    if (invocation.sequential) {
-      std::string number = absl::StrCat(create->parent_cversion - 1);
-      expected += std::string(10 - std::min<size_t>(10, number.size()), '0') + number;
-    }
-    const std::string_view path = std::holds_alternative<coordination::PathResponse>(body)
-                                      ? std::get<coordination::PathResponse>(body).path
-                                      : std::get<coordination::Create2Response>(body).path;
-    if (path != expected || create->path != expected || create->ephemeral != invocation.ephemeral ||
-        Checksum(create->data.view()) != invocation.data_checksum) {
-      Fail("writes-linearizable", absl::StrCat(Name(invocation), " became ", create->path,
-                                               " and was answered with ", std::string(path)));
+  if (const auto* create = std::get_if<CreateTransaction>(&became)) {
+    CheckCreate(invocation, *create,
+                std::holds_alternative<coordination::PathResponse>(body)
+                    ? std::get<coordination::PathResponse>(body).path
+                    : std::get<coordination::Create2Response>(body).path);
+  }
+}
+
+void ClientHistory::CheckSet(const Invocation& invocation,
+                             const coordination::SetDataTransaction& set) {
+  const bool version_fits =
+      invocation.version == coordination::kAnyVersion || set.version == invocation.version + 1;
+  if (!version_fits || set.path != invocation.path ||
+      Checksum(set.data.view()) != invocation.data_checksum) {
+    Fail("writes-linearizable", absl::StrCat(Name(invocation), ", version ", invocation.version,
+                                             ", became ", set.path, " version ", set.version));
+  }
+}
+
+void ClientHistory::CheckCreate(const Invocation& invocation, const CreateTransaction& create,
+                                std::string_view path) {
+  std::string expected = invocation.path;
+  if (invocation.sequential) {
+    std::string number = absl::StrCat(create.parent_cversion - 1);
+    expected += std::string(10 - std::min<size_t>(10, number.size()), '0') + number;
+  }
+  if (path != expected || create.path != expected || create.ephemeral != invocation.ephemeral ||
+      Checksum(create.data.view()) != invocation.data_checksum) {
+    Fail("writes-linearizable", absl::StrCat(Name(invocation), " became ", create.path,
+                                             " and was answered with ", std::string(path)));
+  }
+}
+
+// All of the operations, each as it was asked for, or none.
+void ClientHistory::CheckMulti(const Invocation& multi, Zxid zxid,
+                               const coordination::TransactionBody& became,
+                               const coordination::MultiResponse& response) {
+  const auto fail = [&](std::string_view what) {
+    Fail("multi-all-or-nothing",
+         absl::StrCat(Name(multi), " at ", zxid.ToString(), ": ", std::string(what)));
+  };
+  if (response.results.size() != multi.parts.size()) fail("another number of results");
+  if (const auto* refusal = std::get_if<coordination::MultiErrorTransaction>(&became)) {
+    return CheckMultiRefusal(multi, zxid, *refusal, response);
+  }
+  const auto* committed = std::get_if<coordination::MultiTransaction>(&became);
+  if (committed == nullptr) fail("became something else");
+  if (committed->operations.size() != multi.parts.size()) fail("another number of operations");
+  for (size_t i = 0; i < multi.parts.size(); ++i) {
+    const Invocation& part = multi.parts[i];
+    const coordination::MultiResponse::Result& result = response.results[i];
+    if (result.op != part.op) fail("a result of another kind");
+    const auto& operation = committed->operations[i];
+    if (const auto* create = std::get_if<CreateTransaction>(&operation)) {
+      const auto* path = std::get_if<coordination::PathResponse>(&result.body);
+      if (path == nullptr) fail("a creation without a path");
+      CheckCreate(part, *create, path->path);
+    } else if (const auto* set = std::get_if<coordination::SetDataTransaction>(&operation)) {
+      CheckSet(part, *set);
+      const auto& stat = std::get<coordination::StatResponse>(result.body).stat;
+      if (stat.version != set->version || stat.mzxid != zxid) fail("the Stat of another change");
+    } else if (const auto* remove = std::get_if<coordination::DeleteTransaction>(&operation)) {
+      if (part.op != OpCode::kDelete || remove->path != part.path) fail("another deletion");
+    } else {
+      const auto& check = std::get<coordination::CheckVersionTransaction>(operation);
+      if (part.op != OpCode::kCheck || check.path != part.path || check.version != part.version) {
+        fail("another check");
+      }
     }
   }
 }
 
-void ClientHistory::CheckRefusedWrite(SessionId session, const Invocation& invocation,
-                                      const ReplyHeader& header) {
-  const NodeState state = model_->NodeAt(invocation.path, header.zxid);
+// The operations before the one that failed would have succeeded, one after the other, and that one
+// is refused rightly after them.
+void ClientHistory::CheckMultiRefusal(const Invocation& multi, Zxid zxid,
+                                      const coordination::MultiErrorTransaction& refusal,
+                                      const coordination::MultiResponse& response) {
+  absl::btree_map<std::string, NodeState> states;
+  absl::btree_map<std::string, int64_t> born;  // children, by parent
+  for (size_t i = 0; i < multi.parts.size(); ++i) {
+    const Invocation& part = multi.parts[i];
+    const auto* result = std::get_if<coordination::ErrorResponse>(&response.results[i].body);
+    const ErrorCode expected = i < refusal.operation    ? ErrorCode::kOk
+                               : i == refusal.operation ? refusal.error
+                                                        : ErrorCode::kRuntimeInconsistency;
+    if (result == nullptr || result->error != expected) {
+      Fail("multi-all-or-nothing", absl::StrCat(Name(multi), " is refused at ", zxid.ToString(),
+                                                ", and operation ", i, " is answered otherwise"));
+    }
+    if (i > refusal.operation) continue;
+    const auto [it, is_new] = states.try_emplace(part.path);
+    NodeState& state = it->second;
+    if (is_new) state = model_->NodeAt(part.path, zxid);
+    const std::string parent = part.path.substr(0, std::max<size_t>(1, part.path.rfind('/')));
+    if (i == refusal.operation) {
+      CheckRefusal(part, refusal.error, zxid, state,
+                   model_->ChildrenAt(part.path, zxid).count + born[part.path]);
+      continue;
+    }
+    const bool creates = part.op == OpCode::kCreate;
+    const bool version_fits =
+        part.version == coordination::kAnyVersion || part.version == state.version;
+    if (!part.sequential && (creates ? state.exists : !state.exists || !version_fits)) {
+      Fail("error-fits-state", absl::StrCat(Name(part), ", operation ", i, " of a multi at ",
+                                            zxid.ToString(), ", cannot have succeeded"));
+    }
+    if (creates) ++born[parent];
+    if (creates && !part.sequential) state = {.since = zxid, .exists = true};
+    if (part.op == OpCode::kSetData) ++state.version;
+    if (part.op == OpCode::kDelete) {
+      state = {.since = zxid};
+      --born[parent];
+    }
+  }
+}
+
+void ClientHistory::CheckMultiRead(const Invocation& multi, const ReplyHeader& header,
+                                   const ResponseBody& body) {
+  if (header.error != ErrorCode::kOk) return CheckRead(multi, header, body);
+  const auto& results = std::get<coordination::MultiResponse>(body).results;
+  if (results.size() != multi.parts.size()) {
+    Fail("client-bytes", absl::StrCat(Name(multi), ": another number of results"));
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    ReplyHeader part_header = header;
+    ResponseBody part_body;
+    if (const auto* data = std::get_if<coordination::GetDataResponse>(&results[i].body)) {
+      part_body = *data;
+    } else if (const auto* list =
+                   std::get_if<coordination::GetChildrenResponse>(&results[i].body)) {
+      part_body = *list;
+    } else if (const auto* error = std::get_if<coordination::ErrorResponse>(&results[i].body)) {
+      part_header.error = error->error;
+    }
+    CheckRead(multi.parts[i], part_header, part_body);
+  }
+}
+
+bool ClientHistory::multi_in_flight() const {
+  return std::any_of(in_flight_.begin(), in_flight_.end(),
+                     [](const Invocation& i) { return i.op == OpCode::kMulti; });
+}
+
+void ClientHistory::CheckRefusedWrite(const Invocation& invocation, const ReplyHeader& header) {
+  if (invocation.op == OpCode::kMulti) {
+    // As a whole only because of its session: whatever an operation meets is told in its result.
+    if (header.error == ErrorCode::kSessionExpired || header.error == ErrorCode::kSessionMoved) {
+      return;
+    }
+    Fail("error-fits-state", absl::StrCat(Name(invocation), " is refused with error ",
+                                          static_cast<int32_t>(header.error)));
+  }
+  CheckRefusal(invocation, header.error, header.zxid, model_->NodeAt(invocation.path, header.zxid),
+               model_->ChildrenAt(invocation.path, header.zxid).count);
+}
+
+void ClientHistory::CheckRefusal(const Invocation& invocation, ErrorCode error, Zxid zxid,
+                                 const NodeState& state, int64_t children) {
   bool is_true = true;
-  switch (header.error) {
+  switch (error) {
     case ErrorCode::kNoNode:
       // Of a create, the parent.
       is_true = invocation.op == OpCode::kCreate || invocation.op == OpCode::kCreate2
@@ -180,22 +320,21 @@ void ClientHistory::CheckRefusedWrite(SessionId session, const Invocation& invoc
       is_true = state.exists && !invocation.sequential;
       break;
     case ErrorCode::kNotEmpty:
-      is_true = state.exists && model_->ChildrenAt(invocation.path, header.zxid).count > 0;
+      is_true = state.exists && children > 0;
       break;
     case ErrorCode::kNoChildrenForEphemerals:
     case ErrorCode::kSessionExpired:
     case ErrorCode::kSessionMoved:
       return;
     default:
-      Fail("error-fits-state", absl::StrCat(Name(invocation), " is refused with error ",
-                                            static_cast<int32_t>(header.error)));
+      Fail("error-fits-state",
+           absl::StrCat(Name(invocation), " is refused with error ", static_cast<int32_t>(error)));
   }
-  (void)session;
   if (!is_true) {
     Fail("error-fits-state",
          absl::StrCat(
              Name(invocation), ", version ", invocation.version, ", is refused with error ",
-             static_cast<int32_t>(header.error), " at ", header.zxid.ToString(), ", where ",
+             static_cast<int32_t>(error), " at ", zxid.ToString(), ", where ",
              state.exists ? absl::StrCat("it has version ", state.version) : "it does not exist"));
   }
 }

@@ -29,7 +29,8 @@ struct Invocation {
   bool watch = false;
   bool sequential = false;
   bool ephemeral = false;
-  int64_t committed_before = 0;  // size of the committed log when it was sent
+  int64_t committed_before = 0;   // size of the committed log when it was sent
+  std::vector<Invocation> parts;  // of a multi or multiRead: its operations
 };
 
 class ClientHistory {
@@ -68,14 +69,28 @@ class ClientHistory {
   Zxid last_zxid() const { return last_zxid_; }
   size_t in_flight() const { return in_flight_.size(); }
   size_t watches() const { return watches_.size(); }
+  bool multi_in_flight() const;
 
  private:
   bool ChangedBy(const Watch& watch, Zxid zxid) const;
   void SeeZxid(Zxid zxid, const char* what);
   void CheckWrite(SessionId session, const Invocation& invocation,
                   const coordination::ReplyHeader& header, const coordination::ResponseBody& body);
-  void CheckRefusedWrite(SessionId session, const Invocation& invocation,
-                         const coordination::ReplyHeader& header);
+  void CheckSet(const Invocation& invocation, const coordination::SetDataTransaction& set);
+  // `path` is what was answered.
+  void CheckCreate(const Invocation& invocation, const coordination::CreateTransaction& create,
+                   std::string_view path);
+  void CheckRefusedWrite(const Invocation& invocation, const coordination::ReplyHeader& header);
+  // A write on the node of `invocation` in this state is refused with this error, at `zxid`.
+  void CheckRefusal(const Invocation& invocation, coordination::ErrorCode error, Zxid zxid,
+                    const NodeState& state, int64_t children);
+  void CheckMulti(const Invocation& multi, Zxid zxid, const coordination::TransactionBody& became,
+                  const coordination::MultiResponse& response);
+  void CheckMultiRefusal(const Invocation& multi, Zxid zxid,
+                         const coordination::MultiErrorTransaction& refusal,
+                         const coordination::MultiResponse& response);
+  void CheckMultiRead(const Invocation& multi, const coordination::ReplyHeader& header,
+                      const coordination::ResponseBody& body);
   void CheckRead(const Invocation& invocation, const coordination::ReplyHeader& header,
                  const coordination::ResponseBody& body);
   void CheckStat(const Invocation& invocation, Zxid zxid, const coordination::Stat& stat);

@@ -44,6 +44,10 @@ const std::vector<InvariantInfo>& AllInvariants() {
       {"writes-linearizable",
        "an acknowledged write took effect between its request and its reply, at the zxid of the "
        "reply"},
+      {"multi-all-or-nothing",
+       "all operations of a multi take effect at the zxid of its reply, each as it was asked for; "
+       "or "
+       "none, and the one that is named fails after those before it"},
       {"replies-in-order", "a session's replies come in the order of its requests"},
       {"session-never-goes-back", "the zxids that a session sees never decrease"},
       {"reads-a-committed-state",

@@ -66,7 +66,10 @@ ZnodeModel::Node* ZnodeModel::Existing(std::string_view path) {
 void ZnodeModel::Apply(const CommittedEntry& entry) {
   const coordination::TransactionHeader& header = entry.transaction.header;
   const coordination::TransactionBody& body = entry.transaction.body;
-  if (std::holds_alternative<ErrorTransaction>(body)) return;
+  if (std::holds_alternative<ErrorTransaction>(body) ||
+      std::holds_alternative<coordination::MultiErrorTransaction>(body)) {
+    return;
+  }
   if (const auto* create = std::get_if<CreateSessionTransaction>(&body)) {
     const auto [session, is_new] = sessions_.try_emplace(header.session);
     if (!is_new) Misfit(entry, "the session was there before");
@@ -100,6 +103,21 @@ void ZnodeModel::Apply(const CommittedEntry& entry) {
   if (const auto* remove = std::get_if<DeleteTransaction>(&body))
     return Delete(entry, remove->path);
   if (const auto* set = std::get_if<SetDataTransaction>(&body)) return SetData(entry, *set);
+  if (const auto* multi = std::get_if<coordination::MultiTransaction>(&body)) {
+    // All at one zxid: whoever reads at that zxid, or later, has to find all of it.
+    for (const auto& operation : multi->operations) {
+      if (const auto* create = std::get_if<CreateTransaction>(&operation)) {
+        Create(entry, *create);
+      } else if (const auto* remove = std::get_if<DeleteTransaction>(&operation)) {
+        Delete(entry, remove->path);
+      } else if (const auto* set = std::get_if<SetDataTransaction>(&operation)) {
+        SetData(entry, *set);
+      } else {
+        CheckVersion(entry, std::get<coordination::CheckVersionTransaction>(operation));
+      }
+    }
+    return;
+  }
   Misfit(entry, "unknown kind");
 }
 
@@ -169,6 +187,16 @@ void ZnodeModel::SetData(const CommittedEntry& entry, const SetDataTransaction& 
   state.version = set.version;
   state.data_checksum = Checksum(set.data.view());
   node->states.push_back(state);
+}
+
+void ZnodeModel::CheckVersion(const CommittedEntry& entry,
+                              const coordination::CheckVersionTransaction& check) {
+  const Node* node = Existing(check.path);
+  if (node == nullptr) Misfit(entry, absl::StrCat(check.path, " does not exist"));
+  if (node->states.back().version != check.version) {
+    Misfit(entry, absl::StrCat(check.path, " has version ", node->states.back().version,
+                               ", was found to have ", check.version));
+  }
 }
 
 void ZnodeModel::CloseSession(const CommittedEntry& entry, const CloseSessionTransaction& close) {

@@ -79,6 +79,8 @@ class ZnodeModel {
   void Create(const CommittedEntry& entry, const coordination::CreateTransaction& create);
   void Delete(const CommittedEntry& entry, std::string_view path);
   void SetData(const CommittedEntry& entry, const coordination::SetDataTransaction& set);
+  void CheckVersion(const CommittedEntry& entry,
+                    const coordination::CheckVersionTransaction& check);
   void CloseSession(const CommittedEntry& entry,
                     const coordination::CloseSessionTransaction& close);
   void AddInitial(std::string_view path);
