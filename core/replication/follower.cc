@@ -71,23 +71,30 @@ std::optional<ReplicaFetchRequest::Entry> Follower::NextFetch() const {
   if (backoff_until_ != Instant::Never()) return std::nullopt;
   // A fetch acknowledges what is below its offset.
   if (options_.rules.fetch_after_durable && !replica_.settled()) return std::nullopt;
-  const bool compare = options_.rules.truncate_by_leader_epoch && reconcile_;
   return ReplicaFetchRequest::Entry{
       .partition = state_.id,
       .leader_epoch = state_.leader_epoch,
       .fetch_offset = replica_.log_end(),
-      .last_fetched_epoch = compare ? replica_.epochs().latest() : LeaderEpoch{},
+      .last_fetched_epoch = last_fetched_epoch(),
       .log_start = replica_.log_start(),
       .high_watermark = replica_.high_watermark(),
       .replicas_version = state_.replicas_version,
   };
 }
 
+LeaderEpoch Follower::last_fetched_epoch() const {
+  const bool compare = options_.rules.truncate_by_leader_epoch && reconcile_;
+  return compare ? replica_.epochs().latest() : LeaderEpoch{};
+}
+
 const char* Follower::WhyStale(BrokerId leader, const ReplicaFetchResponse::Entry& entry) const {
   if (!options_.rules.discard_responses_of_other_fetches) return nullptr;
   if (leader != *state_.leader) return "response-of-another-leader";
   if (entry.fetch_offset != replica_.log_end()) return "response-to-another-offset";
-  if (entry.error == FetchError::kNone && entry.leader_epoch != state_.leader_epoch) {
+  if (entry.last_fetched_epoch != last_fetched_epoch()) return "response-to-another-history";
+  // Other errors may say that the leader is of another epoch; they change nothing here.
+  if ((entry.error == FetchError::kNone || entry.error == FetchError::kOffsetOutOfRange) &&
+      entry.leader_epoch != state_.leader_epoch) {
     return "response-of-another-epoch";
   }
   return nullptr;
@@ -102,12 +109,14 @@ void Follower::OnFetchResponse(Instant now, BrokerId leader,
                               .reason = reason});
     return;
   }
-  if (entry.error == FetchError::kOffsetOutOfRange && entry.log_start > replica_.log_end()) {
-    // What we miss has been deleted there. It was committed, so we are not in the ISR.
-    replica_.StartAt(entry.log_start, output);
+  if (entry.error == FetchError::kOffsetOutOfRange) {
+    // What we miss, or have instead, has been deleted there. It was committed: we are not in the
+    // ISR.
+    replica_.Restart(entry.log_start, output);
+    heard_high_watermark_ = replica_.high_watermark();
     output->events.push_back({.kind = EventKind::kLogRestarted,
                               .detail = Detail(entry.log_start),
-                              .reason = "below-leaders-log-start"});
+                              .reason = "at-leaders-log-start"});
     return FetchAgain(output);
   }
   if (entry.error != FetchError::kNone) return Fail(now, ToString(entry.error), output);
@@ -132,11 +141,12 @@ bool Follower::Truncate(const ReplicaFetchResponse::Diverging& diverging, Partit
   const Offset end = replica_.log_end();
   Offset to = std::min(diverging.end, end);
   if (diverging.epoch.value >= 0) {
-    // Where our own records of that epoch, or of the last one before it, end: the leader has none
-    // that we have after them. If the leader has fewer epochs in common with us, its next answer
-    // will say so.
+    // If we have that epoch: the leader has nothing of ours after where it ends, here or there. If
+    // not: nothing after where the last one before it ends here. Then the leader's end is one of
+    // records we never had, perhaps within a batch of ours, and no place to cut; what we have in
+    // common the next answer says.
     const auto own = replica_.epochs().EndOffsetFor(diverging.epoch, end, true);
-    if (own) to = std::min(to, own->end);
+    if (own) to = own->epoch == diverging.epoch ? std::min(to, own->end) : own->end;
   }
   const Offset high_watermark = replica_.high_watermark();
   replica_.Truncate(to, output);

@@ -45,6 +45,7 @@ class Follower {
   Instant next_deadline() const { return backoff_until_; }
 
  private:
+  LeaderEpoch last_fetched_epoch() const;
   const char* WhyStale(BrokerId leader, const ReplicaFetchResponse::Entry& entry) const;
   void Fail(Instant now, const char* reason, PartitionOutput* output);
   // True: the log's end, or its epochs, have changed.

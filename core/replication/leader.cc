@@ -123,7 +123,7 @@ Partition::FetchDecision Leader::OnFetch(Instant now, BrokerId follower, BrokerE
     return Refuse(follower, FetchError::kStaleIncarnation, output);
   }
   // Before histories are compared: what it would be compared with is gone.
-  if (entry.fetch_offset < replica_.log_start()) {
+  if (entry.fetch_offset < replica_.log_start() || HasNothingInCommon(entry)) {
     return Refuse(follower, FetchError::kOffsetOutOfRange, output);
   }
   if (const auto diverging = Diverging(entry)) {
@@ -141,6 +141,16 @@ Partition::FetchDecision Leader::OnFetch(Instant now, BrokerId follower, BrokerE
           .news = end < replica_.log_end() ||
                   entry.high_watermark < std::min(replica_.high_watermark(), end) ||
                   entry.log_start < std::min(replica_.log_start(), end)};
+}
+
+// All of the follower's records are of epochs before our first one, and it has some where we have
+// ours. What is below our log's start cannot be compared any more, and our start, where the
+// follower would have to cut, may lie within a batch of its log.
+bool Leader::HasNothingInCommon(const ReplicaFetchRequest::Entry& entry) const {
+  const auto& epochs = replica_.epochs().entries();
+  return options_.rules.answer_largest_epoch_not_above && entry.last_fetched_epoch.value >= 0 &&
+         !epochs.empty() && entry.last_fetched_epoch.value < epochs.front().epoch &&
+         entry.fetch_offset > epochs.front().start;
 }
 
 std::optional<ReplicaFetchResponse::Diverging> Leader::Diverging(

@@ -59,7 +59,7 @@ enum class FetchError : uint8_t {
   kFencedLeaderEpoch,   // the request's leader_epoch is older than the leader's
   kUnknownLeaderEpoch,  // ... is newer: this leader has not heard of it yet
   kStaleIncarnation,    // the follower's incarnation is not the one that is registered
-  kOffsetOutOfRange,    // fetch_offset is below the leader's log start: begin there anew
+  kOffsetOutOfRange,    // what the leader has left does not join on: begin anew at its log start
   kStorage,             // reading failed
   kCount
 };
@@ -77,7 +77,11 @@ struct ReplicaFetchResponse {
     PartitionId partition;
     FetchError error = FetchError::kNone;
     LeaderEpoch leader_epoch;  // of the answering leader
-    Offset fetch_offset = 0;   // the request's: what the answer is about (bug-zoo 26)
+    // The request's: what the answer is about. Both, since an offset alone may come back: a
+    // follower that was told to cut its log, and has fetched up to the same offset since, must not
+    // do it again. An epoch and the offset where its records end name one history. Bug-zoo 26.
+    Offset fetch_offset = 0;
+    LeaderEpoch last_fetched_epoch;
     Offset high_watermark = 0;
     Offset log_start = 0;
     std::optional<Diverging> diverging;  // then no batches

@@ -36,7 +36,7 @@ void Replica::Truncate(Offset to, PartitionOutput* output) {
   if (to == log_end_ && !rules_.truncate_empty_epochs) return;
   const bool restarts = to < log_start_;
   if (restarts) {
-    Restart(to);
+    BecomeEmpty(to);
   } else {
     epochs_.TruncateFromEnd(to);
     log_end_ = to;
@@ -52,22 +52,29 @@ void Replica::Truncate(Offset to, PartitionOutput* output) {
 void Replica::StartAt(Offset start, PartitionOutput* output) {
   LS_CHECK_GE(start, log_start_);
   if (start > log_end_) {
-    Restart(start);
+    BecomeEmpty(start);
     output->truncated_to = start;
     output->restarted = true;
   } else {
     log_start_ = start;
+    durable_end_ = std::max(durable_end_, start);  // what was below need not be any more
     epochs_.TruncateFromStart(start);
   }
   high_watermark_ = std::max(high_watermark_, start);
   Emit(storage::LogStart{.start = start}, output);
 }
 
-void Replica::Restart(Offset at) {
+void Replica::BecomeEmpty(Offset at) {
   epochs_.Clear();
   log_start_ = at;
   log_end_ = at;
   durable_end_ = at;  // there is nothing that could be lost
+}
+
+void Replica::Restart(Offset start, PartitionOutput* output) {
+  Truncate(std::min(log_start_, start), output);
+  if (start > log_start_) StartAt(start, output);
+  output->restarted = true;
 }
 
 void Replica::OnPersisted() {

@@ -40,6 +40,8 @@ class Replica {
   // Removes all records below `start`. Above the log's end: the log is empty afterwards and begins
   // at `start`.
   void StartAt(Offset start, PartitionOutput* output);
+  // Removes everything: the log is empty and begins at `start`. The high watermark is there.
+  void Restart(Offset start, PartitionOutput* output);
   // The oldest change that was not is durable now.
   void OnPersisted();
 
@@ -50,7 +52,7 @@ class Replica {
 
  private:
   void Emit(storage::LogChange change, PartitionOutput* output);
-  void Restart(Offset at);
+  void BecomeEmpty(Offset at);
 
   const Rules& rules_;
   Offset log_start_;
