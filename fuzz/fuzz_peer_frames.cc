@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/wire/codec.h"
 #include "core/wire/frame.h"
+#include "core/wire/replication_codec.h"
 
 namespace {
 
@@ -27,7 +28,7 @@ std::string Join(const std::vector<Bytes>& slices) {
 }
 
 Frame OnlyFrame(const std::string& bytes) {
-  FrameReader reader(1 << 24);
+  FrameReader reader(1 << 24, kBrokerHeaderBytesMax);
   reader.Add(Bytes::Copy(bytes));
   auto frame = reader.Next();
   LS_CHECK(frame.ok() && frame->has_value());
@@ -53,6 +54,7 @@ void DecodeAll(const Frame& frame) {
   RoundTrip(frame, DecodeHello, EncodeHello);
   RoundTrip(frame, DecodeNotification, EncodeNotification);
   RoundTrip(frame, DecodeMessage, EncodeMessage);
+  RoundTrip(frame, DecodeReplicationMessage, EncodeReplicationMessage);
 }
 
 }  // namespace
@@ -63,7 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (data[0] == 0) {
     const Bytes stream = Bytes::Copy(rest);
     const size_t cut = stream.size() * data[1] / 256;
-    FrameReader reader(kLengthMax);
+    FrameReader reader(kLengthMax, kBrokerHeaderBytesMax);
     reader.Add(stream.Slice(0, cut));
     for (int part = 0; part < 2; ++part) {
       while (true) {

@@ -317,6 +317,10 @@ const char* ToString(Kind kind) {
       return "Request";
     case Kind::kReply:
       return "Reply";
+    case Kind::kReplicaFetchRequest:
+      return "ReplicaFetchRequest";
+    case Kind::kReplicaFetchResponse:
+      return "ReplicaFetchResponse";
   }
   return "unknown";
 }
@@ -399,6 +403,8 @@ absl::StatusOr<zab::Message> DecodeMessage(const Frame& frame) {
       return Decode<schema::Reply>(frame);
     case Kind::kHello:
     case Kind::kNotification:
+    case Kind::kReplicaFetchRequest:
+    case Kind::kReplicaFetchResponse:
       break;
   }
   return Bad(frame, "not a message of a channel");

@@ -37,6 +37,9 @@ enum class Kind : uint8_t {
   kPing = 29,
   kRequest = 30,
   kReply = 31,
+  // Between brokers (replication_codec.h).
+  kReplicaFetchRequest = 48,
+  kReplicaFetchResponse = 49,
 };
 // "Proposal"; "unknown" for a number that names no kind.
 const char* ToString(Kind kind);

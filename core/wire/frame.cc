@@ -33,24 +33,28 @@ uint32_t Read32(const uint8_t* from) {
 // Kind, version and lengths are covered too: one flipped bit there would turn a message into
 // another one, whose own bytes are in order.
 uint32_t Checksum(const uint8_t* start, const void* header, size_t header_size,
-                  const Bytes& payload) {
+                  std::span<const Bytes> payload) {
   uint32_t crc = Crc32c(0, {reinterpret_cast<const char*>(start), kCrcAt});
   crc = Crc32c(crc, {static_cast<const char*>(header), header_size});
-  return Crc32c(crc, payload.view());
+  for (const Bytes& slice : payload) crc = Crc32c(crc, slice.view());
+  return crc;
 }
 
 }  // namespace
 
-Bytes FrameStart(uint8_t kind, const void* header, size_t header_size, const Bytes& payload) {
+Bytes FrameStart(uint8_t kind, const void* header, size_t header_size,
+                 std::span<const Bytes> payload) {
   LS_CHECK_GT(header_size, size_t{0});
-  LS_CHECK_LE(header_size, size_t{kHeaderBytesMax});
-  LS_CHECK_LE(payload.size(), std::numeric_limits<uint32_t>::max() - header_size);
+  LS_CHECK_LE(header_size, size_t{kBrokerHeaderBytesMax});
+  uint64_t payload_size = 0;
+  for (const Bytes& slice : payload) payload_size += slice.size();
+  LS_CHECK_LE(payload_size, std::numeric_limits<uint32_t>::max() - header_size);
   return Bytes::Build(kFrameHeaderBytes + header_size, [&](char* to) {
     auto* start = reinterpret_cast<uint8_t*>(to);
     Put16(start, kMagic);
     start[kVersionAt] = kVersion;
     start[kKindAt] = kind;
-    Put32(start + kLengthAt, static_cast<uint32_t>(header_size + payload.size()));
+    Put32(start + kLengthAt, static_cast<uint32_t>(header_size + payload_size));
     Put32(start + kHeaderLengthAt, static_cast<uint32_t>(header_size));
     Put32(start + kCrcAt, Checksum(start, header, header_size, payload));
     std::memcpy(start + kFrameHeaderBytes, header, header_size);
@@ -82,7 +86,7 @@ absl::StatusOr<std::optional<Frame>> FrameReader::Next() {
     return Break("frame of " + std::to_string(length) + " bytes; the limit is " +
                  std::to_string(length_max_));
   }
-  if (header_length == 0 || header_length > std::min(length, kHeaderBytesMax)) {
+  if (header_length == 0 || header_length > std::min(length, header_length_max_)) {
     return Break("frame of " + std::to_string(length) + " bytes with a header of " +
                  std::to_string(header_length));
   }
@@ -93,7 +97,7 @@ absl::StatusOr<std::optional<Frame>> FrameReader::Next() {
   frame.kind = start[kKindAt];
   frame.header = Take(header_length);
   frame.payload = Take(length - header_length);
-  if (Checksum(start, frame.header.data(), frame.header.size(), frame.payload) !=
+  if (Checksum(start, frame.header.data(), frame.header.size(), {&frame.payload, 1}) !=
       Read32(start + kCrcAt)) {
     return Break("frame with a wrong checksum");
   }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,8 +24,11 @@ namespace lockstep::wire {
 inline constexpr uint16_t kMagic = 0x534c;  // "LS"
 inline constexpr uint8_t kVersion = 1;
 inline constexpr size_t kFrameHeaderBytes = 16;
-// No header is longer; the longest, an AckEpoch with all its epoch ends, has some 8 KiB.
+// No header between servers of an ensemble is longer; the longest, an AckEpoch with all its epoch
+// ends, has some 8 KiB.
 inline constexpr uint32_t kHeaderBytesMax = 16 << 10;
+// Nor any between brokers: a fetch of kFetchEntriesMax partitions.
+inline constexpr uint32_t kBrokerHeaderBytesMax = 8 << 20;
 
 // A whole, checked frame, not yet decoded.
 struct Frame {
@@ -34,8 +38,14 @@ struct Frame {
 };
 
 // The start of a frame in a new buffer: everything but the payload, which the caller sends after
-// it. Requires: 0 < header_size <= kHeaderBytesMax; header and payload together below 4 GiB.
-Bytes FrameStart(uint8_t kind, const void* header, size_t header_size, const Bytes& payload);
+// it, slice after slice. Requires: 0 < header_size <= kBrokerHeaderBytesMax; header and payload
+// together below 4 GiB.
+Bytes FrameStart(uint8_t kind, const void* header, size_t header_size,
+                 std::span<const Bytes> payload);
+inline Bytes FrameStart(uint8_t kind, const void* header, size_t header_size,
+                        const Bytes& payload) {
+  return FrameStart(kind, header, header_size, std::span<const Bytes>(&payload, 1));
+}
 
 // Cuts a stream of bytes into frames. Bad magic, an unknown version, a length above the bound or a
 // wrong checksum is an error, after which the connection must be closed: the stream has no next
@@ -43,8 +53,9 @@ Bytes FrameStart(uint8_t kind, const void* header, size_t header_size, const Byt
 class FrameReader {
  public:
   // `length_max`: the greatest accepted `length`, inclusive. What a peer can make us hold is this
-  // and one read more.
-  explicit FrameReader(uint32_t length_max) : length_max_(length_max) {}
+  // and one read more. `header_length_max`: of the header alone, inclusive.
+  explicit FrameReader(uint32_t length_max, uint32_t header_length_max = kHeaderBytesMax)
+      : length_max_(length_max), header_length_max_(header_length_max) {}
 
   // Takes over the next bytes of the stream, cut anywhere.
   void Add(Bytes bytes);
@@ -64,6 +75,7 @@ class FrameReader {
   absl::Status Break(const std::string& why);
 
   uint32_t length_max_;
+  uint32_t header_length_max_;
   std::deque<Bytes> pieces_;  // none is empty
   size_t buffered_ = 0;       // the sum of their sizes
   bool broken_ = false;
