@@ -185,10 +185,12 @@ void Client::OnFrame(Instant now, const Bytes& frame, ClientOutput* output) {
                          " at ", header->zxid.ToString()));
       }
       probes_->Hit(Probe::kWatchEvent);
-      history_.OnEvent(*header, *event);
+      if (history_.OnEvent(*header, *event)) probes_->Hit(Probe::kPersistentWatchEvent);
       return;
     }
     case coordination::kXidSetWatches:
+      history_.OnWatchesSet(*header);
+      return;
     case coordination::kXidPing:
       history_.OnOther(*header);
       return;
@@ -244,9 +246,11 @@ void Client::RestoreWatches(Instant now, ClientOutput* output) {
   using Watch = ClientHistory::Watch;
   const bool restore = random_.Chance(2, 3);
   const std::vector<Watch>& watches = history_.OnReconnected(restore);
-  if (watches.empty()) return;
+  const auto& persistent = history_.persistent_watches();
+  if (watches.empty() && persistent.empty()) return;
   probes_->Hit(Probe::kWatchesRestored);
-  coordination::SetWatchesRequest request;
+  coordination::SetWatches2Request two;
+  coordination::SetWatchesRequest& request = two.one_shot;
   request.relative_zxid = history_.last_zxid();
   for (const Watch& watch : watches) {
     (watch.kind == Watch::Kind::kChildren ? request.child
@@ -254,7 +258,15 @@ void Client::RestoreWatches(Instant now, ClientOutput* output) {
                                           : request.data)
         .push_back(watch.path);
   }
-  Send(now, coordination::EncodeRequest(coordination::kXidSetWatches, OpCode::kSetWatches, request),
+  for (const PersistentWatches::Watch& watch : persistent) {
+    (watch.recursive ? two.recursive : two.persistent).push_back(watch.path);
+  }
+  if (!persistent.empty()) probes_->Hit(Probe::kPersistentWatchesRestored);
+  const bool one_shot = persistent.empty() && random_.Chance(1, 2);
+  const int32_t xid = coordination::kXidSetWatches;
+  Send(now,
+       one_shot ? coordination::EncodeRequest(xid, OpCode::kSetWatches, request)
+                : coordination::EncodeRequest(xid, OpCode::kSetWatches2, two),
        output);
 }
 
@@ -284,6 +296,7 @@ void Client::OnReply(const coordination::ReplyHeader& header, const Bytes& frame
     final_write_ = ok ? FinalWrite::kDone : FinalWrite::kWanted;
   }
   if (!ok) return;
+  if (done.op == OpCode::kRemoveWatches) probes_->Hit(Probe::kWatchRemoved);
   absl::StatusOr<coordination::ResponseBody> body = coordination::DecodeResponse(done.op, frame);
   if (!body.ok()) return;
   if (const auto* get = std::get_if<coordination::GetDataResponse>(&*body)) {
@@ -458,6 +471,23 @@ void Client::Issue(Instant now, ClientOp op, ClientOutput* output) {
       i.path.clear();
       return Request(now, OpCode::kCloseSession, coordination::CloseSessionRequest(), std::move(i),
                      output);
+    case ClientOp::kAddWatch: {
+      if (random_.Chance(1, 3)) i.path = "/";
+      if (random_.Chance(1, 2)) i.mode = coordination::AddWatchMode::kPersistentRecursive;
+      const coordination::AddWatchMode mode = i.mode;
+      const std::string path = i.path;
+      return Request(now, OpCode::kAddWatch, coordination::AddWatchRequest{path, mode},
+                     std::move(i), output);
+    }
+    case ClientOp::kRemoveWatches: {
+      if (random_.Chance(1, 3)) i.path = "/";
+      i.watcher_type = static_cast<coordination::WatcherType>(random_.Between(1, 5));
+      const OpCode code = random_.Chance(1, 3) ? OpCode::kCheckWatches : OpCode::kRemoveWatches;
+      const coordination::WatcherType type = i.watcher_type;
+      const std::string path = i.path;
+      return Request(now, code, coordination::RemoveWatchesRequest{path, type}, std::move(i),
+                     output);
+    }
     case ClientOp::kUnknown:
       i.path.clear();
       return Request(now, static_cast<OpCode>(kUnknownOpCode), coordination::UnknownRequest(),

@@ -88,6 +88,8 @@ enum class ClientOp : uint8_t {
   kUnknown,  // an op code that does not exist
   kMulti,    // some of them are refused
   kMultiRead,
+  kAddWatch,
+  kRemoveWatches,  // or checkWatches
   kCount
 };
 

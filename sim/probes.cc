@@ -58,6 +58,13 @@ ProbeInfo Own(Probe probe) {
       return {"watch-event", "a client gets an event"};
     case Probe::kWatchesRestored:
       return {"watches-restored", "a client takes its watches to another connection"};
+    case Probe::kPersistentWatchEvent:
+      return {"persistent-watch-event", "a client gets an event of a persistent watch"};
+    case Probe::kPersistentWatchesRestored:
+      return {"persistent-watches-restored",
+              "a client takes its persistent watches to another connection"};
+    case Probe::kWatchRemoved:
+      return {"watch-removed", "a client removes a watch"};
     case Probe::kSessionKept:
       return {"session-kept", "a client takes its session to another server"};
     case Probe::kSessionLost:

@@ -39,6 +39,9 @@ enum class Probe : uint8_t {
   kWatchSet,
   kWatchEvent,
   kWatchesRestored,
+  kPersistentWatchEvent,
+  kPersistentWatchesRestored,
+  kWatchRemoved,
   kSessionKept,  // reconnected with the same session, to another server
   kSessionLost,
   kEphemeralExpired,

@@ -20,6 +20,8 @@ const std::vector<RuleEntry>& AllRules() {
        "versions and sequence numbers repeat under pipelining (ZOOKEEPER-1046)"},
       {"roll_back_failed_multis", &Rules::roll_back_failed_multis,
        "what follows a refused multi is judged as if a part of it had happened (ZOOKEEPER-1624)"},
+      {"watches_of_one_path_are_independent", &Rules::watches_of_one_path_are_independent,
+       "a persistent watch ends when its connection reads the path with a watch (ZOOKEEPER-4466)"},
   };
   return rules;
 }

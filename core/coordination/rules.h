@@ -24,6 +24,8 @@ struct Rules {
   bool prepare_sees_pending_changes = true;
   // A multi that is refused leaves nothing pending of its earlier operations. ZOOKEEPER-1624.
   bool roll_back_failed_multis = true;
+  // A one-shot watch leaves the persistent one beside it. ZOOKEEPER-4466.
+  bool watches_of_one_path_are_independent = true;
 };
 
 struct RuleEntry {

@@ -132,7 +132,7 @@ class Service::Impl {
   absl::flat_hash_map<SessionId, Connection*> by_session_;    // established or closing
   absl::flat_hash_map<std::string, uint32_t> by_address_;     // number of connections
   std::deque<std::pair<Instant, ConnectionId>> unconnected_;  // deadlines, ascending
-  Watches watches_;
+  Watches watches_{options_.rules};
 
   std::optional<LeaderDesk> desk_;             // while leading
   std::vector<LeaderDesk::AnswerTo> answers_;  // of the desk, in this step

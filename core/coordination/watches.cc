@@ -17,6 +17,10 @@ size_t CountOfKinds(WatchKinds kinds) { return static_cast<size_t>(std::popcount
 }  // namespace
 
 void Watches::Add(const std::string& path, ConnectionId watcher, WatchKinds kinds) {
+  if (!rules_.watches_of_one_path_are_independent && (kinds & kOneShot) != 0) {
+    // ZooKeeper before 3.9 keeps one mode for a path and a connection.
+    Remove(path, watcher, kWatchPersistent | kWatchRecursive);
+  }
   WatchKinds& has = by_path_[path][watcher];
   const WatchKinds added = kinds & static_cast<WatchKinds>(~has);
   OfWatcher& own = by_watcher_[watcher];

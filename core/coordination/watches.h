@@ -15,6 +15,7 @@
 #include "core/base/ids.h"
 #include "core/base/zxid.h"
 #include "core/coordination/protocol.h"
+#include "core/coordination/rules.h"
 #include "core/coordination/tree.h"
 
 namespace lockstep::coordination {
@@ -23,9 +24,7 @@ namespace lockstep::coordination {
 // of all versions accept this one.
 inline constexpr Zxid kEventZxid = Zxid::FromPacked(~uint64_t{0});
 
-// The kinds of watches that a connection may have on a path, each at most once: a set of bits. They
-// do not replace each other. (Before ZooKeeper 3.9, where a connection has one kind per path, a
-// read with a watch ends a persistent watch: ZOOKEEPER-4466.)
+// The kinds of watches that a connection may have on a path, each at most once: a set of bits.
 using WatchKinds = uint8_t;
 inline constexpr WatchKinds kWatchData = 1;        // one-shot: exists and getData
 inline constexpr WatchKinds kWatchChildren = 2;    // one-shot: getChildren
@@ -42,6 +41,9 @@ struct FiredWatch {
 
 class Watches {
  public:
+  explicit Watches(const Rules& rules = {}) : rules_(rules) {}
+
+  // The kinds do not replace each other [rule watches_of_one_path_are_independent].
   void Add(const std::string& path, ConnectionId watcher, WatchKinds kinds);
   // Whether `watcher` has any of `kinds` on `path`.
   bool Has(const std::string& path, ConnectionId watcher, WatchKinds kinds) const;
@@ -72,6 +74,7 @@ class Watches {
   void FireOne(WatchEventType type, const std::string& path, WatchKinds kinds,
                std::vector<FiredWatch>* fired);
 
+  const Rules rules_;
   // Both maps are for look-ups only; what is iterated are the ordered sets in them.
   absl::flat_hash_map<std::string, Watchers> by_path_;
   absl::flat_hash_map<ConnectionId, OfWatcher> by_watcher_;

@@ -64,6 +64,7 @@ void ClientHistory::SeeZxid(Zxid zxid, const char* what) {
                                               watch.path, ", set at ", watch.since.ToString()));
     }
   }
+  persistent_.OnSeen(zxid);
   last_zxid_ = zxid;
 }
 
@@ -103,6 +104,9 @@ Invocation ClientHistory::OnReply(SessionId session, const ReplyHeader& header,
   } else if (IsRead(invocation.op)) {
     CheckRead(invocation, header, *body);
     if (invocation.watch) ArmWatch(invocation, header);
+  } else if (invocation.op == OpCode::kAddWatch || invocation.op == OpCode::kCheckWatches ||
+             invocation.op == OpCode::kRemoveWatches) {
+    CheckWatcherReply(invocation, header);
   }
   return invocation;
 }
@@ -416,13 +420,56 @@ void ClientHistory::ArmWatch(const Invocation& invocation, const ReplyHeader& he
   watches_.push_back({kind, invocation.path, header.zxid, !found});
 }
 
-void ClientHistory::OnEvent(const ReplyHeader& header, const coordination::WatcherEvent& event) {
+// A connection knows which watches it has: every answer about them is exact.
+void ClientHistory::CheckWatcherReply(const Invocation& invocation, const ReplyHeader& header) {
+  using coordination::WatcherType;
+  bool ok = true;
+  if (invocation.op == OpCode::kAddWatch) {
+    const bool recursive = invocation.mode == coordination::AddWatchMode::kPersistentRecursive;
+    if (header.error == ErrorCode::kOk) persistent_.Add(invocation.path, recursive, header.zxid);
+  } else {
+    const bool any = invocation.watcher_type == WatcherType::kAny;
+    const bool removes = invocation.op == OpCode::kRemoveWatches;
+    bool found = false;
+    for (const auto& [type, recursive] : {std::pair(WatcherType::kPersistent, false),
+                                          std::pair(WatcherType::kPersistentRecursive, true)}) {
+      if (!any && invocation.watcher_type != type) continue;
+      found |= persistent_.Has(invocation.path, recursive);
+      if (removes) persistent_.Remove(invocation.path, recursive);
+    }
+    auto asked_for = [&](const Watch& watch) {
+      const WatcherType type =
+          watch.kind == Watch::Kind::kData ? WatcherType::kData : WatcherType::kChildren;
+      return watch.path == invocation.path && (any || invocation.watcher_type == type);
+    };
+    found |= std::any_of(watches_.begin(), watches_.end(), asked_for);
+    if (removes) std::erase_if(watches_, asked_for);
+    ok = found;
+  }
+  if (header.error != (ok ? ErrorCode::kOk : ErrorCode::kNoWatcher)) {
+    Fail("error-fits-state", absl::StrCat(Name(invocation), " is answered with error ",
+                                          static_cast<int32_t>(header.error), ", and there is ",
+                                          ok ? "a" : "no", " watch"));
+  }
+}
+
+void ClientHistory::OnWatchesSet(const ReplyHeader& header) {
+  SeeZxid(header.zxid, "reply to setWatches");
+  if (header.error != ErrorCode::kOk) {
+    Fail("error-fits-state", absl::StrCat("client ", client_, " cannot set its watches: error ",
+                                          static_cast<int32_t>(header.error)));
+  }
+  persistent_.Resume(header.zxid);
+}
+
+bool ClientHistory::OnEvent(const ReplyHeader& header, const coordination::WatcherEvent& event) {
   (void)header;
   const bool deleted = event.type == WatchEventType::kNodeDeleted;
   const bool data = event.type == WatchEventType::kNodeCreated || deleted ||
                     event.type == WatchEventType::kNodeDataChanged;
   const bool children = event.type == WatchEventType::kNodeChildrenChanged || deleted;
-  bool expected = false;
+  const bool persistent = persistent_.OnEvent(event.type, event.path);
+  bool expected = persistent;
   std::erase_if(watches_, [&](const Watch& watch) {
     if (watch.path != event.path) return false;
     if (watch.kind == Watch::Kind::kData ? !data : !children) return false;
@@ -439,6 +486,7 @@ void ClientHistory::OnEvent(const ReplyHeader& header, const coordination::Watch
                       static_cast<int32_t>(event.type), " for ", std::string(event.path),
                       ", and has no watch there that a change could fire"));
   }
+  return persistent;
 }
 
 void ClientHistory::OnOther(const ReplyHeader& header) { SeeZxid(header.zxid, "ping reply"); }
@@ -450,12 +498,17 @@ void ClientHistory::OnSessionLost(SessionId session) {
   }
   in_flight_.clear();
   watches_.clear();
+  persistent_.Clear();
 }
 
 void ClientHistory::OnDisconnected() { in_flight_.clear(); }
 
 const std::vector<ClientHistory::Watch>& ClientHistory::OnReconnected(bool restore) {
-  if (!restore) watches_.clear();
+  if (!restore) {
+    watches_.clear();
+    persistent_.Clear();
+  }
+  persistent_.Suspend();
   // The deletion of a node with two watches would be told twice, once for each list.
   std::erase_if(watches_, [&](const Watch& watch) {
     if (watch.kind == Watch::Kind::kData) return false;

@@ -15,6 +15,7 @@
 #include "core/base/zxid.h"
 #include "core/coordination/protocol.h"
 #include "sim/checkers/committed_log.h"
+#include "sim/checkers/persistent_watches.h"
 #include "sim/checkers/znode_model.h"
 
 namespace lockstep::sim {
@@ -29,8 +30,10 @@ struct Invocation {
   bool watch = false;
   bool sequential = false;
   bool ephemeral = false;
-  int64_t committed_before = 0;   // size of the committed log when it was sent
-  std::vector<Invocation> parts;  // of a multi or multiRead: its operations
+  coordination::AddWatchMode mode{};         // of addWatch
+  coordination::WatcherType watcher_type{};  // of checkWatches and removeWatches
+  int64_t committed_before = 0;              // size of the committed log when it was sent
+  std::vector<Invocation> parts;             // of a multi or multiRead: its operations
 };
 
 class ClientHistory {
@@ -44,13 +47,16 @@ class ClientHistory {
   };
 
   ClientHistory(uint32_t client, const CommittedLog* committed, const ZnodeModel* model)
-      : client_(client), committed_(committed), model_(model) {}
+      : client_(client), committed_(committed), model_(model), persistent_(model) {}
 
   void OnInvoke(Invocation invocation);
   // A reply to the oldest request in flight; `frame` is without its length. Returns what it was.
   Invocation OnReply(SessionId session, const coordination::ReplyHeader& header,
                      const Bytes& frame);
-  void OnEvent(const coordination::ReplyHeader& header, const coordination::WatcherEvent& event);
+  // Whether a persistent watch is among the reasons.
+  bool OnEvent(const coordination::ReplyHeader& header, const coordination::WatcherEvent& event);
+  // The reply to setWatches or setWatches2.
+  void OnWatchesSet(const coordination::ReplyHeader& header);
   // The server's answer to a ping, or another reply outside of the order.
   void OnOther(const coordination::ReplyHeader& header);
   // The session is gone, says a server.
@@ -61,15 +67,18 @@ class ClientHistory {
   void OnNewSession() {
     last_zxid_ = {};
     watches_.clear();
+    persistent_.Clear();
   }
   // The session goes on over a new connection. Its watches are forgotten, or the client sends them
-  // to its new server before anything else: those that are returned.
+  // to its new server before anything else: those that are returned, and the persistent ones.
   const std::vector<Watch>& OnReconnected(bool restore);
 
   Zxid last_zxid() const { return last_zxid_; }
   size_t in_flight() const { return in_flight_.size(); }
-  size_t watches() const { return watches_.size(); }
   bool multi_in_flight() const;
+  const std::vector<PersistentWatches::Watch>& persistent_watches() const {
+    return persistent_.watches();
+  }
 
  private:
   bool ChangedBy(const Watch& watch, Zxid zxid) const;
@@ -97,13 +106,15 @@ class ClientHistory {
   void CheckChildren(const Invocation& invocation, Zxid zxid,
                      const std::vector<std::string_view>& names);
   void ArmWatch(const Invocation& invocation, const coordination::ReplyHeader& header);
+  void CheckWatcherReply(const Invocation& invocation, const coordination::ReplyHeader& header);
   std::string Name(const Invocation& invocation) const;
 
   uint32_t client_;
   const CommittedLog* committed_;
   const ZnodeModel* model_;
   std::deque<Invocation> in_flight_;
-  std::vector<Watch> watches_;
+  std::vector<Watch> watches_;  // one-shot
+  PersistentWatches persistent_;
   Zxid last_zxid_;
 };
 

@@ -56,6 +56,9 @@ const std::vector<InvariantInfo>& AllInvariants() {
       {"event-before-reply",
        "a watch event comes before any reply of the session that could show the change"},
       {"event-is-true", "a watch event tells a change that happened after the watch was set, once"},
+      {"events-in-order",
+       "a persistent watch tells every change that it covers, once and in the order of the "
+       "changes"},
       {"session-ends-once",
        "a client is told that its session is gone only after that is committed"},
       {"client-bytes", "what a server sends to a client can be decoded"},

@@ -18,12 +18,6 @@ using coordination::DeleteTransaction;
 using coordination::ErrorTransaction;
 using coordination::SetDataTransaction;
 
-std::string_view ParentOf(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == 0 || slash == std::string_view::npos ? std::string_view("/")
-                                                       : path.substr(0, slash);
-}
-
 std::string_view NameOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 [[noreturn]] void Misfit(const CommittedEntry& entry, std::string_view what) {
@@ -33,6 +27,12 @@ std::string_view NameOf(std::string_view path) { return path.substr(path.rfind('
 }
 
 }  // namespace
+
+std::string_view ParentOf(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == 0 || slash == std::string_view::npos ? std::string_view("/")
+                                                       : path.substr(0, slash);
+}
 
 uint64_t ZnodeModel::NameSum(std::string_view name) { return Mix64(Checksum(name)); }
 
@@ -152,6 +152,7 @@ void ZnodeModel::Create(const CommittedEntry& entry, const CreateTransaction& cr
                          create.ephemeral ? session : SessionId{}, entry.zxid});
   node.children.push_back({entry.zxid, 0, 0});
   node.creations = 0;
+  changes_.push_back({entry.zxid, coordination::WatchEventType::kNodeCreated, create.path});
 }
 
 void ZnodeModel::Delete(const CommittedEntry& entry, std::string_view path) {
@@ -173,6 +174,7 @@ void ZnodeModel::Delete(const CommittedEntry& entry, std::string_view path) {
   --siblings.count;
   siblings.names -= NameSum(NameOf(path));
   parent->children.push_back(siblings);
+  changes_.push_back({entry.zxid, coordination::WatchEventType::kNodeDeleted, std::string(path)});
 }
 
 void ZnodeModel::SetData(const CommittedEntry& entry, const SetDataTransaction& set) {
@@ -187,6 +189,7 @@ void ZnodeModel::SetData(const CommittedEntry& entry, const SetDataTransaction& 
   state.version = set.version;
   state.data_checksum = Checksum(set.data.view());
   node->states.push_back(state);
+  changes_.push_back({entry.zxid, coordination::WatchEventType::kNodeDataChanged, set.path});
 }
 
 void ZnodeModel::CheckVersion(const CommittedEntry& entry,

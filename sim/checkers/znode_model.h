@@ -17,6 +17,7 @@
 #include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/base/zxid.h"
+#include "core/coordination/protocol.h"
 #include "sim/checkers/committed_log.h"
 
 namespace lockstep::sim {
@@ -39,6 +40,16 @@ struct ChildrenState {
   uint64_t names = 0;  // a sum over the checksums of the names, in any order
 };
 
+// A change of one node; its creation or deletion is also one of its parent's list of children.
+struct ZnodeChange {
+  Zxid zxid;
+  coordination::WatchEventType type;  // kNodeCreated, kNodeDeleted or kNodeDataChanged
+  std::string path;
+};
+
+// "/" of "/a". Requires: not "/".
+std::string_view ParentOf(std::string_view path);
+
 class ZnodeModel {
  public:
   ZnodeModel();
@@ -53,6 +64,9 @@ class ZnodeModel {
   // count: a watch on a missing node sees its creation.
   bool DataChanged(std::string_view path, Zxid after, Zxid until) const;
   bool ChildrenChanged(std::string_view path, Zxid after, Zxid until) const;
+
+  // All of them, in order.
+  const std::vector<ZnodeChange>& changes() const { return changes_; }
 
   enum class SessionState : uint8_t { kUnknown, kOpen, kClosed };
   SessionState StateOf(SessionId session) const;
@@ -86,6 +100,7 @@ class ZnodeModel {
   void AddInitial(std::string_view path);
 
   absl::flat_hash_map<std::string, Node> nodes_;  // look-ups only
+  std::vector<ZnodeChange> changes_;
   absl::btree_map<SessionId, SessionModel> sessions_;
   absl::flat_hash_map<uint64_t, uint64_t> requests_;  // of (session, xid), its zxid; look-ups only
 };

@@ -166,6 +166,15 @@ TEST(Watches, AOneShotWatchLeavesThePersistentOneBesideIt) {
   EXPECT_FALSE(watches.Has("/a", kOne, kWatchData));
 }
 
+TEST(Watches, WithoutTheRuleAOneShotWatchEndsThePersistentOne) {
+  Watches watches({.watches_of_one_path_are_independent = false});
+  watches.Add("/a", kOne, kWatchPersistent);
+  watches.Add("/a", kOne, kWatchData);
+
+  EXPECT_THAT(Fire(watches, {{Kind::kDataChanged, "/a"}, {Kind::kDataChanged, "/a"}}),
+              ElementsAre("3 /a: 1"));
+}
+
 TEST(Watches, OnlyTheKindsAskedForAreRemoved) {
   Watches watches;
   watches.Add("/a", kOne, kWatchAny);

@@ -96,6 +96,19 @@ TEST(Run, AnAckBeforeTheSyncIsFound) {
   EXPECT_TRUE(found);
 }
 
+TEST(Run, ALostPersistentWatchIsFound) {
+  RunOptions options = Seed(0);
+  options.break_rules = {"watches_of_one_path_are_independent"};
+  std::string failed;
+  for (uint64_t seed = 1; seed <= 200 && failed.empty(); ++seed) {
+    options.seed = seed;
+    failed = Failed(RunSeed(options));
+  }
+  EXPECT_TRUE(failed.starts_with("event-before-reply") || failed.starts_with("events-in-order") ||
+              failed.starts_with("error-fits-state"))
+      << failed;
+}
+
 TEST(Lists, EveryRuleCanBeBroken) {
   for (const zab::RuleEntry& rule : zab::AllRules()) EXPECT_TRUE(IsRule(rule.name)) << rule.name;
   for (const coordination::RuleEntry& rule : coordination::AllRules()) {
