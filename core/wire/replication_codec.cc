@@ -61,12 +61,13 @@ struct Encoder {
       }
       LS_CHECK(bytes == 0 || (entry.error == replication::FetchError::kNone && !entry.diverging));
       LS_CHECK_LE(bytes, uint64_t{std::numeric_limits<uint32_t>::max()});
-      *to++ = schema::FetchedEntry(
-          entry.partition.topic.high, entry.partition.topic.low, entry.fetch_offset,
-          entry.high_watermark, entry.log_start, entry.diverging ? entry.diverging->end : 0,
-          entry.partition.partition, entry.leader_epoch.value,
-          entry.diverging ? entry.diverging->epoch.value : kNotDiverging,
-          static_cast<uint32_t>(bytes), static_cast<uint32_t>(entry.error));
+      *to++ = schema::FetchedEntry(entry.partition.topic.high, entry.partition.topic.low,
+                                   entry.fetch_offset, entry.high_watermark, entry.log_start,
+                                   entry.diverging ? entry.diverging->end : 0,
+                                   entry.partition.partition, entry.leader_epoch.value,
+                                   entry.diverging ? entry.diverging->epoch.value : kNotDiverging,
+                                   static_cast<uint32_t>(bytes), static_cast<uint32_t>(entry.error),
+                                   entry.last_fetched_epoch.value);
     }
     builder.Finish(schema::CreateReplicaFetchResponse(builder, m.sequence, entries));
     Append(Kind::kReplicaFetchResponse, builder, std::move(payload));
@@ -162,7 +163,8 @@ absl::StatusOr<replication::Message> DecodeResponse(const Frame& frame) {
     for (const schema::FetchedEntry* from : *table->entries()) {
       if (from->partition() < 0 || from->fetch_offset() < 0 || from->log_start() < 0 ||
           from->high_watermark() < 0 || from->leader_epoch() < -1 ||
-          from->diverging_epoch() < kNotDiverging || from->diverging_end() < 0) {
+          from->last_fetched_epoch() < -1 || from->diverging_epoch() < kNotDiverging ||
+          from->diverging_end() < 0) {
         return Bad(frame, "a negative number");
       }
       if (from->error() >= static_cast<uint32_t>(replication::FetchError::kCount)) {
@@ -173,6 +175,7 @@ absl::StatusOr<replication::Message> DecodeResponse(const Frame& frame) {
           .error = static_cast<replication::FetchError>(from->error()),
           .leader_epoch = {from->leader_epoch()},
           .fetch_offset = from->fetch_offset(),
+          .last_fetched_epoch = {from->last_fetched_epoch()},
           .high_watermark = from->high_watermark(),
           .log_start = from->log_start(),
           .diverging = std::nullopt,
