@@ -96,6 +96,12 @@ const char* EventName(EventKind kind) {
       return "isr-change-failed";
     case EventKind::kProducesFailed:
       return "produces-failed";
+    case EventKind::kGroupsLoaded:
+      return "groups-loaded";
+    case EventKind::kGroupGeneration:
+      return "group-generation";
+    case EventKind::kGroupMemberExpired:
+      return "group-member-expired";
     case EventKind::kDigestCompared:
       return "digest-compared";
     case EventKind::kDigestMismatch:

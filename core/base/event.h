@@ -60,6 +60,10 @@ enum class EventKind : uint8_t {
   kIsrChanged,          // detail = the version that was applied
   kIsrChangeFailed,     // refused or unknown: reason says which; detail = the version it was from
   kProducesFailed,      // leader: waiting produces were given up; detail = how many
+  // Consumer groups.
+  kGroupsLoaded,        // of the partition in `text`; detail = how many
+  kGroupGeneration,     // of the group in `text`: all have joined; detail = the generation
+  kGroupMemberExpired,  // `text` = group/member; detail = the group's generation
   // The whole server.
   kDigestCompared,  // leader: `peer` has the same state as of zxid
   kDigestMismatch,  // `peer` has another state as of zxid

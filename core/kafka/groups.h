@@ -32,9 +32,14 @@ struct GroupsOptions {
   int32_t session_timeout_max_ms = 1'800'000;  // group.max.session.timeout.ms
   int32_t initial_rebalance_delay_ms = 3'000;  // group.initial.rebalance.delay.ms
   int32_t group_size_max = 1'000;              // group.max.size
-  uint32_t groups_max = 100'000;
-  uint32_t metadata_bytes_max = 4096;                    // offset.metadata.max.bytes
-  uint32_t member_bytes_max = 1 << 20;                   // of one member's metadata or assignment
+  uint32_t groups_max = 100'000;               // of all that this broker coordinates
+  uint32_t group_offsets_max = 100'000;        // of one group, and of one request
+  uint32_t metadata_bytes_max = 4096;          // offset.metadata.max.bytes
+  uint32_t member_bytes_max = 1 << 20;         // of one member's metadata or assignment
+  uint32_t member_protocols_max = 64;
+  // Of one batch for the offsets topic, as message.max.bytes: a group's members with what each sent
+  // and was assigned, or the offsets of one commit.
+  uint32_t batch_bytes_max = 1'048'588;
   int64_t retention_ms = int64_t{7} * 24 * 3600 * 1000;  // offsets.retention.minutes
 };
 
@@ -92,7 +97,8 @@ class Groups {
   // Whole batches, in order.
   void OnLoadBatches(Instant now, int32_t partition, const Bytes& batches, GroupsOutput* output);
   void OnLoadEnd(Instant now, int32_t partition, GroupsOutput* output);
-  // Not leader any more: what waits is answered NOT_COORDINATOR, all state of it is dropped.
+  // Not leader any more: what waits is answered NOT_COORDINATOR, all state of it is dropped,
+  // and OnAppended() for what was under way does nothing.
   void OnResigned(Instant now, int32_t partition, GroupsOutput* output);
   // kNone: committed. Else it is not known to be, and the request fails accordingly.
   void OnAppended(Instant now, uint64_t append, ErrorCode error, GroupsOutput* output);
