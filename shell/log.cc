@@ -75,6 +75,12 @@ EventStyle StyleOf(EventKind kind) {
       return {LogLevel::kInfo, "bytes"};
     case EventKind::kSnapshotReceived:
       return {LogLevel::kInfo, "bytes"};
+    case EventKind::kLogDamaged:
+      return {LogLevel::kError, "log"};
+    case EventKind::kLogCut:
+      return {LogLevel::kWarning, "bytes"};
+    case EventKind::kLogStray:
+      return {LogLevel::kWarning, "detail"};
     case EventKind::kSyncCompleted:
       return {LogLevel::kDebug, "records"};
     case EventKind::kSessionCreated:

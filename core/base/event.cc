@@ -52,6 +52,12 @@ const char* EventName(EventKind kind) {
       return "snapshot-written";
     case EventKind::kSnapshotReceived:
       return "snapshot-received";
+    case EventKind::kLogDamaged:
+      return "log-damaged";
+    case EventKind::kLogCut:
+      return "log-cut";
+    case EventKind::kLogStray:
+      return "log-stray";
     case EventKind::kSyncCompleted:
       return "sync-completed";
     case EventKind::kSessionCreated:

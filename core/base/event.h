@@ -68,6 +68,10 @@ enum class EventKind : uint8_t {
   kDigestCompared,  // leader: `peer` has the same state as of zxid
   kDigestMismatch,  // `peer` has another state as of zxid
   kNotServing,      // detail = seconds without a leader or a quorum so far; text = who is reached
+  // Partition logs.
+  kLogDamaged,  // a file was not what was written; detail = the log's number
+  kLogCut,      // recovery cut what was not written as a whole; detail = bytes
+  kLogStray,    // a directory in log.dirs belongs to no partition of this broker
   kCount
 };
 

@@ -48,6 +48,12 @@ const char* AdvanceBy(Checkpoint* state, const SnapshotRecord& record) {
   return nullptr;
 }
 
+// Those of partition logs: LogTable.
+template <typename LogRecord>
+const char* AdvanceBy(Checkpoint*, const LogRecord&) {
+  return nullptr;
+}
+
 }  // namespace
 
 std::string SnapshotRef::FileName() const {

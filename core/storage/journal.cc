@@ -1,6 +1,8 @@
 #include "core/storage/journal.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/base/random.h"
@@ -12,6 +14,13 @@ namespace {
 // Operations::Issue number of those that prepare a segment; the others have 0.
 constexpr uint64_t kPreparing = 1;
 
+bool IsOfLogs(const Record& record) {
+  return std::holds_alternative<LogCreatedRecord>(record) ||
+         std::holds_alternative<LogDeletedRecord>(record) ||
+         std::holds_alternative<LogChangeRecord>(record) ||
+         std::holds_alternative<BrokerEpochRecord>(record);
+}
+
 }  // namespace
 
 Journal::Journal(const StoreOptions& options, Operations* operations)
@@ -22,6 +31,7 @@ void Journal::Open(JournalEnd from, StoreOutput* output) {
   header_ = from.header;
   end_ = from.end;
   written_ = from.checkpoint;
+  logs_ = std::move(from.logs);
   next_ = from.next_prepared ? Next::kPrepared : Next::kNone;
   if (!header_.has_value()) return Roll(output);
   file_ = FileOf(header_->sequence);
@@ -38,6 +48,10 @@ void Journal::Append(WriteId id, Record record, uint64_t hold) {
   LS_CHECK(id != WriteId{});
   records_.push_back(std::move(record));
   tags_.push_back({id, hold});
+}
+
+void Journal::AppendLog(LogWriteId id, Record record) {
+  log_records_.emplace_back(id, std::move(record));
 }
 
 void Journal::Release(uint64_t hold) {
@@ -105,7 +119,7 @@ bool Journal::Advance(const Record& record, StoreOutput* output) {
   return true;
 }
 
-void Journal::Flush(StoreOutput* output) {
+void Journal::Flush(bool with_logs, StoreOutput* output) {
   if (under_way_ > 0) return;
   LS_CHECK(has_segment());
   const auto own_at = [this](size_t i) { return tags_[i].id == WriteId{}; };
@@ -115,29 +129,65 @@ void Journal::Flush(StoreOutput* output) {
     own_.reset();
     progress_.own_is_void = true;
   }
-  if (records_.empty() || tags_[0].hold != 0) return;
+  const bool has_record = !records_.empty() && tags_[0].hold == 0;
+  const bool has_log_record = with_logs && !log_records_.empty();
+  if (!has_record && !has_log_record) return;
 
   const uint64_t start = AlignBatch(end_);
-  const bool segment_is_empty = end_ == kSegmentHeaderBytes;
-  uint64_t bytes = EncodedBytes(records_[0]);
+  const Record& first = has_record ? records_[0] : log_records_.front().second;
   // A record that is larger than a segment gets one of its own.
-  if (!segment_is_empty && start + kBatchHeaderBytes + bytes > options_.segment_bytes) {
+  if (end_ != kSegmentHeaderBytes &&
+      start + kBatchHeaderBytes + EncodedBytes(first) > options_.segment_bytes) {
     return Roll(output);
   }
+  std::vector<Record> batch;
+  uint64_t bytes = 0;
+  const uint64_t room =
+      options_.segment_bytes - std::min(options_.segment_bytes, start + kBatchHeaderBytes);
+  if (!TakeBatch(room, with_logs, &batch, &bytes, output)) return;
+  LS_CHECK(!batch.empty());
+  batch_records_ = batch.size();
 
-  size_t count = 0;
-  bytes = 0;
+  std::vector<Bytes> data = EncodeBatch(seed_, start, batch, bytes);
+  std::erase_if(batch, [](const Record& record) { return !IsOfLogs(record); });
+  batch_logs_ = std::move(batch);
+  end_ = start + kBatchHeaderBytes + bytes;
+  Write(start, std::move(data), output);
+
+  // Early enough to be ready when this segment is full.
+  if (next_ == Next::kNone && end_ >= options_.segment_bytes / 2) Prepare(output);
+}
+
+bool Journal::TakeBatch(uint64_t room, bool with_logs, std::vector<Record>* batch, uint64_t* bytes,
+                        StoreOutput* output) {
   batch_id_ = {};
   batch_snapshot_.reset();
   batch_has_own_ = false;
+  batch_log_ids_.clear();
+  // What older segments say about the logs is said again, so that they can be dropped. Never alone:
+  // a table may be larger than a segment.
+  if (end_ == kSegmentHeaderBytes && !logs_.empty()) {
+    batch->push_back(LogTableRecord{logs_.Encode()});
+    *bytes += EncodedBytes(batch->back());
+    room += EncodedBytes(batch->back());  // the first record of a caller goes with it in any case
+  }
+  if (!TakeRecords(room, batch, bytes, output)) return false;
+  if (with_logs) TakeLogRecords(room, batch, bytes);
+  return true;
+}
+
+bool Journal::TakeRecords(uint64_t room, std::vector<Record>* batch, uint64_t* bytes,
+                          StoreOutput* output) {
+  const auto own_at = [this](size_t i) { return tags_[i].id == WriteId{}; };
+  size_t count = 0;
   for (; count < records_.size() && tags_[count].hold == 0; ++count) {
     const Record& record = records_[count];
     const uint64_t size = EncodedBytes(record);
-    if (count > 0 && start + kBatchHeaderBytes + bytes + size > options_.segment_bytes) break;
+    if (count > 0 && *bytes + size > room) break;
     // A void snapshot ends the batch; the next call drops its record.
     if (own_at(count) && OwnSnapshotIsVoid()) break;
-    if (!Advance(record, output)) return;
-    bytes += size;
+    if (!Advance(record, output)) return false;
+    *bytes += size;
     if (own_at(count)) {
       own_.reset();
       batch_has_own_ = true;
@@ -146,18 +196,31 @@ void Journal::Flush(StoreOutput* output) {
     }
     if (std::holds_alternative<SnapshotRecord>(record)) batch_snapshot_ = written_.snapshot;
   }
-  LS_CHECK_GT(count, size_t{0});
-  batch_records_ = count;
-
-  std::vector<Bytes> data = EncodeBatch(seed_, start, {records_.data(), count}, bytes);
   const auto taken = static_cast<ptrdiff_t>(count);
+  batch->insert(batch->end(), std::make_move_iterator(records_.begin()),
+                std::make_move_iterator(records_.begin() + taken));
   records_.erase(records_.begin(), records_.begin() + taken);
   tags_.erase(tags_.begin(), tags_.begin() + taken);
-  end_ = start + kBatchHeaderBytes + bytes;
-  Write(start, std::move(data), output);
+  return true;
+}
 
-  // Early enough to be ready when this segment is full.
-  if (next_ == Next::kNone && end_ >= options_.segment_bytes / 2) Prepare(output);
+void Journal::TakeLogRecords(uint64_t room, std::vector<Record>* batch, uint64_t* bytes) {
+  const auto only_table = [&] {
+    return batch->empty() ||
+           (batch->size() == 1 && std::holds_alternative<LogTableRecord>(batch->front()));
+  };
+  while (!log_records_.empty()) {
+    auto& [id, record] = log_records_.front();
+    const uint64_t size = EncodedBytes(record);
+    if (!only_table() && *bytes + size > room) return;
+    const char* wrong = logs_.Advance(record);
+    if (wrong != nullptr) CheckFailed(__FILE__, __LINE__, "order of log records", wrong);
+    segments_.Note(record);
+    *bytes += size;
+    batch_log_ids_.push_back(id);
+    batch->push_back(std::move(record));
+    log_records_.pop_front();
+  }
 }
 
 void Journal::FinishBatch(StoreOutput* output) {
@@ -165,6 +228,10 @@ void Journal::FinishBatch(StoreOutput* output) {
   if (batch_id_ != WriteId{}) output->persisted = persisted_ = batch_id_;
   if (batch_snapshot_.has_value()) progress_.counted = batch_snapshot_;
   if (batch_has_own_) progress_.own_is_durable = true;
+  if (batch_log_ids_.empty()) return;
+  progress_.log_records = std::exchange(batch_logs_, {});
+  progress_.sequence = sequence();
+  progress_.log_ids = std::exchange(batch_log_ids_, {});
 }
 
 // ---- Segments ----------------------------------------------------------------------------------
@@ -226,9 +293,14 @@ void Journal::OnDone(const Operation& operation, StoreOutput* output) {
   }
 }
 
-void Journal::DropSegments(Zxid snapshot, StoreOutput* output) {
+void Journal::DropSegments(Zxid snapshot, uint64_t keep_from, StoreOutput* output) {
   LS_CHECK_EQ(under_way_, 0);
-  for (const uint64_t sequence : segments_.Drop(snapshot, options_.retained_bytes)) {
+  // The copy of the table of logs in the newest segment comes with its first batch; until then, the
+  // one before has the last.
+  if (end_ == kSegmentHeaderBytes && !logs_.empty()) {
+    keep_from = std::min(keep_from, segments_.newest() - 1);
+  }
+  for (const uint64_t sequence : segments_.Drop(snapshot, options_.retained_bytes, keep_from)) {
     // Each removal is durable before the next begins: a crash that undid one and kept a later one
     // would leave a gap.
     operations_->Issue(

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@
 
 #include "core/storage/checkpoint.h"
 #include "core/storage/journal_format.h"
+#include "core/storage/log_table.h"
 #include "core/storage/operations.h"
 #include "core/storage/segment_table.h"
 #include "core/storage/store.h"
@@ -29,6 +31,7 @@ struct JournalEnd {
   std::optional<SegmentHeader> header;  // of the newest segment
   uint64_t end = 0;                     // of its last batch, exclusive
   Checkpoint checkpoint;
+  LogTable logs;
   bool next_prepared = false;  // the file of the segment after the newest exists, all zero
 };
 
@@ -45,6 +48,9 @@ class Journal {
   // Release(hold).
   void Append(WriteId id, Record record, uint64_t hold);
   void Release(uint64_t hold);
+  // Queues a record of the partition logs. They have an order of their own, and never wait for
+  // what is held.
+  void AppendLog(LogWriteId id, Record record);
 
   // Announces an own snapshot that is being written. If the history is cut below it or replaced
   // before its record is written, it describes a state that is no part of the history any more.
@@ -53,8 +59,9 @@ class Journal {
   void AppendOwnSnapshot();
 
   // Writes what waits, as one batch, if none is under way; first rolls to a new segment if it does
-  // not fit. What does not fit either waits for the next call.
-  void Flush(StoreOutput* output);
+  // not fit. What does not fit either waits for the next call. Records of partition logs wait
+  // without `with_logs`.
+  void Flush(bool with_logs, StoreOutput* output);
 
   // One of the journal's operations has completed, without error.
   void OnDone(const Operation& operation, StoreOutput* output);
@@ -64,16 +71,26 @@ class Journal {
     std::optional<SnapshotRef> counted;  // the newest snapshot whose record has become durable
     bool own_is_durable = false;         // the own snapshot's record has become durable
     bool own_is_void = false;            // the own snapshot never will count: see BeginOwnSnapshot
+    // The records of partition logs that have become durable, in order, all in segment `sequence`,
+    // and their ids.
+    std::vector<Record> log_records;
+    uint64_t sequence = 0;
+    std::vector<LogWriteId> log_ids;
   };
   Progress TakeProgress() { return std::exchange(progress_, {}); }
   // The greatest append that is durable; 0 if there is none.
   WriteId persisted() const { return persisted_; }
 
-  // Removes the segments that the durable snapshot at `snapshot` makes superfluous.
+  // Removes the segments that the durable snapshot at `snapshot` makes superfluous, but for those
+  // from `keep_from` on: the files of partition logs do not have durably what these hold.
   // Requires: its record is durable, and nothing is under way.
-  void DropSegments(Zxid snapshot, StoreOutput* output);
+  void DropSegments(Zxid snapshot, uint64_t keep_from, StoreOutput* output);
 
-  bool busy() const { return under_way_ > 0 || !records_.empty(); }
+  bool busy() const { return under_way_ > 0 || !records_.empty() || !log_records_.empty(); }
+  bool writing() const { return under_way_ > 0; }
+  const SegmentTable& segments() const { return segments_; }
+  // Of its segments, in bytes.
+  uint64_t size() const { return segments_.size() * options_.segment_bytes; }
 
  private:
   enum class Next : uint8_t { kNone, kCreating, kPrepared };
@@ -85,6 +102,11 @@ class Journal {
   void Write(uint64_t offset, std::vector<Bytes> data, StoreOutput* output);
   void Prepare(StoreOutput* output);
   void Roll(StoreOutput* output);
+  // Moves the records that fit into one batch out of the queues. False: fatal.
+  bool TakeBatch(uint64_t room, bool with_logs, std::vector<Record>* batch, uint64_t* bytes,
+                 StoreOutput* output);
+  bool TakeRecords(uint64_t room, std::vector<Record>* batch, uint64_t* bytes, StoreOutput* output);
+  void TakeLogRecords(uint64_t room, std::vector<Record>* batch, uint64_t* bytes);
   void FinishRoll(StoreOutput* output);
   void FinishBatch(StoreOutput* output);
   bool OwnSnapshotIsVoid() const;
@@ -107,6 +129,8 @@ class Journal {
   // Records that wait, in order, and what belongs to each.
   std::vector<Record> records_;
   std::vector<Tag> tags_;
+  std::deque<std::pair<LogWriteId, Record>> log_records_;
+  LogTable logs_;  // as of the batch under way
 
   // The write and the sync under way: of a batch or, when rolling, of a header (operations).
   int under_way_ = 0;
@@ -117,6 +141,8 @@ class Journal {
   uint64_t batch_records_ = 0;
   std::optional<SnapshotRef> batch_snapshot_;  // the last that a record of it names
   bool batch_has_own_ = false;
+  std::vector<Record> batch_logs_;  // its records of partition logs
+  std::vector<LogWriteId> batch_log_ids_;
 
   Next next_ = Next::kNone;      // the segment after the newest
   uint32_t next_allocated_ = 0;  // its length; 0: an earlier incarnation has made it

@@ -72,7 +72,7 @@ struct BatchHeader {
 uint64_t EncodedBytes(const Record& record);
 
 // The batch of all `records`, which begins at `offset` of its segment. `record_bytes` is the sum of
-// their EncodedBytes. Large transaction bodies are in the result as they are, not copied.
+// their EncodedBytes. Large bodies are in the result as they are, not copied.
 // Requires: offset is a multiple of kBatchAlignment; at least one record.
 std::vector<Bytes> EncodeBatch(uint32_t seed, uint64_t offset, std::span<const Record> records,
                                uint64_t record_bytes);
@@ -96,7 +96,7 @@ RecordHeader DecodeRecordHeader(std::string_view bytes);
 bool RecordIsIntact(uint32_t seed, uint64_t offset, const RecordHeader& header,
                     std::string_view payload);
 
-// The record of an intact payload; a transaction's body shares its buffer. An error means that a
+// The record of an intact payload; a body shares its buffer. An error means that a
 // newer, or a wrong, program wrote it.
 absl::StatusOr<Record> DecodeRecord(uint8_t type, const Bytes& payload);
 

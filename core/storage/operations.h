@@ -17,6 +17,13 @@ enum class Owner : uint8_t {
   kJournal,
   kSnapshotWriter,  // `number` says which
   kCleanup,         // nobody waits for it
+  kLogFile,         // `number` is the log's, here and below
+  kLogSync,
+  kLogRemoval,
+  kLogFlush,       // `number` is a ticket: a change is durable when it has completed
+  kLogTask,        // ... of what reads; it may fail
+  kLogRecovery,    // ... of a log, or 0
+  kLogCheckpoint,  // files that are not of one log
 };
 
 // What is remembered of an operation until it completes.

@@ -223,6 +223,7 @@ JournalEnd Recovery::TakeJournalEnd() {
           .header = newest_,
           .end = end_,
           .checkpoint = checkpoint_,
+          .logs = logs_.table(),
           .next_prepared = next_prepared_};
 }
 
@@ -376,6 +377,7 @@ bool Recovery::ReadRecord(StoreOutput* output) {
 bool Recovery::EndBatch(StoreOutput* output) {
   for (Record& record : batch_) {
     const char* wrong = checkpoint_.Advance(record);
+    if (wrong == nullptr) wrong = logs_.Add(record);
     if (wrong != nullptr) {
       return Damaged(batch_at_, std::string("a record is intact, but ") + wrong, output);
     }

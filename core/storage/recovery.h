@@ -10,11 +10,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/storage/file_names.h"
 #include "core/storage/journal.h"
 #include "core/storage/journal_format.h"
+#include "core/storage/log_replay.h"
 #include "core/storage/operations.h"
 #include "core/storage/snapshot_file.h"
 #include "core/storage/store.h"
@@ -34,6 +36,8 @@ class Recovery {
   // Requires: done(); each once, in this order.
   Recovered TakeRecovered();
   JournalEnd TakeJournalEnd();
+  // What there is to do for the partition logs.
+  LogReplay TakeLogs() { return std::move(logs_); }
 
  private:
   static constexpr uint64_t kReadBytes = 1 << 20;
@@ -102,6 +106,7 @@ class Recovery {
   Checkpoint checkpoint_;
   SegmentTable table_;
   std::vector<TransactionRecord> transactions_;
+  LogReplay logs_;
   uint64_t replayed_ = 0;  // records
   bool torn_ = false;
   bool next_prepared_ = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/storage/journal_format.h"
 
 namespace lockstep::storage {
 
@@ -23,21 +24,25 @@ void SegmentTable::Note(const Record& record) {
       segment.base = snapshot->zxid;
       segment.transaction_bytes = 0;
     }
+  } else if (std::holds_alternative<LogChangeRecord>(record)) {
+    segments_.back().log_bytes += EncodedBytes(record);
   }
 }
 
-std::vector<uint64_t> SegmentTable::Drop(Zxid snapshot, uint64_t retained_bytes) {
+std::vector<uint64_t> SegmentTable::Drop(Zxid snapshot, uint64_t retained_bytes,
+                                         uint64_t keep_from) {
   // Those before the last whose history starts at or before the snapshot are not needed for it.
   size_t superfluous = 0;
-  while (superfluous + 1 < segments_.size() && segments_[superfluous + 1].base <= snapshot) {
+  while (superfluous + 1 < segments_.size() && segments_[superfluous + 1].base <= snapshot &&
+         segments_[superfluous].sequence < keep_from) {
     ++superfluous;
   }
   // Of these, the newest are kept while they fit; one without transactions is kept only for those
-  // that come before it.
+  // that come before it. Batches that lie between transactions make these dear to keep.
   size_t dropped = superfluous;
   uint64_t bytes = 0;
   for (size_t i = superfluous; i-- > 0;) {
-    bytes += segments_[i].transaction_bytes;
+    bytes += segments_[i].transaction_bytes + segments_[i].log_bytes;
     if (bytes > retained_bytes) break;
     if (segments_[i].transaction_bytes > 0) dropped = i;
   }

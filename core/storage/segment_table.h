@@ -21,10 +21,20 @@ class SegmentTable {
   // Where the history starts if recovery reads exactly these segments. Requires: not empty.
   Zxid base() const { return segments_.front().base; }
 
+  uint64_t oldest() const { return segments_.front().sequence; }
+  uint64_t newest() const { return segments_.back().sequence; }
+  size_t size() const { return segments_.size(); }
+  // Whether the snapshot at `snapshot` makes the oldest segment superfluous.
+  bool OldestIsCovered(Zxid snapshot) const {
+    return segments_.size() > 1 && segments_[1].base <= snapshot;
+  }
+
   // Takes out, oldest first, the segments that the snapshot at `snapshot` makes superfluous, and
-  // that are not worth keeping for lagging learners. Returns their numbers. The newest stays.
+  // that are not worth keeping for lagging learners. Returns their numbers. The newest stays, and
+  // so do those from `keep_from` on, which partition logs need.
   // Requires: all that was noted is durable, and so is the record that makes the snapshot count.
-  std::vector<uint64_t> Drop(Zxid snapshot, uint64_t retained_bytes);
+  std::vector<uint64_t> Drop(Zxid snapshot, uint64_t retained_bytes,
+                             uint64_t keep_from = UINT64_MAX);
 
  private:
   struct Segment {
@@ -35,6 +45,8 @@ class SegmentTable {
     // Of the bodies of its transactions that recovery could still hand out; those cut by a
     // truncation are included, which only keeps a segment too long.
     uint64_t transaction_bytes = 0;
+    // Of its records of partition logs.
+    uint64_t log_bytes = 0;
   };
 
   std::vector<Segment> segments_;

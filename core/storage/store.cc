@@ -6,6 +6,8 @@
 
 #include "core/base/check.h"
 #include "core/storage/journal.h"
+#include "core/storage/log_replay.h"
+#include "core/storage/logs.h"
 #include "core/storage/operations.h"
 #include "core/storage/recovery.h"
 #include "core/storage/snapshot_file.h"
@@ -20,6 +22,11 @@ void StoreOutput::Clear() {
   recovered.reset();
   snapshot_taken.reset();
   snapshot_wanted = false;
+  log_persisted.reset();
+  log_reads.clear();
+  log_searches.clear();
+  logs_rolled.clear();
+  clean_shutdown_done = false;
   fatal.reset();
 }
 
@@ -35,6 +42,7 @@ class Store::Impl {
     // Lengths in the journal are 32 bits wide.
     LS_CHECK_LE(options.segment_bytes, uint64_t{1} << 31);
     LS_CHECK_LE(options.record_bytes_max, uint32_t{1} << 30);
+    if (options.logs.has_value()) logs_ = std::make_unique<Logs>(*options.logs, &operations_);
   }
 
   void Start(StoreOutput* output) { recovery_->Start(output); }
@@ -45,7 +53,20 @@ class Store::Impl {
   void BeginSnapshot(Zxid zxid, StoreOutput* output);
   void WriteSnapshot(Bytes data, bool last, StoreOutput* output);
   bool snapshot_in_progress() const { return own_.has_value(); }
-  bool busy() const { return journal_.busy(); }
+  bool busy() const { return journal_.busy() || (logs_ != nullptr && logs_->busy()); }
+  bool snapshot_would_free_journal() const;
+
+  // Null after `fatal`: nothing happens any more.
+  Logs* logs() {
+    if (dead_) return nullptr;
+    LS_CHECK(serving());
+    LS_CHECK(logs_ != nullptr);
+    return logs_.get();
+  }
+  const Logs& const_logs() const { return *logs_; }
+  void AppendLog(LogWriteId id, Record record) { journal_.AppendLog(id, std::move(record)); }
+  // What is done whenever something has been.
+  void AfterLogs(StoreOutput* output);
 
  private:
   // A received snapshot whose pieces come in, or whose record waits for it.
@@ -57,6 +78,8 @@ class Store::Impl {
   bool serving() const { return recovery_ == nullptr && !recovered_.has_value() && !dead_; }
   void OnWriterDone(const Operation& operation, StoreOutput* output);
   void FinishRecovery(StoreOutput* output);
+  void FinishLogRecovery(StoreOutput* output);
+  uint64_t LogsKeepFrom() const { return logs_ == nullptr ? UINT64_MAX : logs_->OldestNeeded(); }
   void MaybeServe(StoreOutput* output);
   void AfterJournal(StoreOutput* output);
   void RemoveSuperseded(StoreOutput* output);
@@ -66,10 +89,13 @@ class Store::Impl {
   StoreOptions options_;
   Operations operations_;
   Journal journal_;
-  std::unique_ptr<Recovery> recovery_;  // until it has ended
-  std::optional<Recovered> recovered_;  // from then until there is a segment to append to
-  bool dead_ = false;                   // after `fatal`: nothing happens any more
-  WriteId last_id_;                     // of the last append
+  std::unique_ptr<Recovery> recovery_;     // until it has ended
+  std::optional<Recovered> recovered_;     // from then until there is a segment to append to
+  std::optional<JournalEnd> journal_end_;  // ... and while the partition logs are recovered
+  std::unique_ptr<Logs> logs_;             // null: there are none
+  bool may_drop_ = false;                  // logs have been synced since segments were dropped
+  bool dead_ = false;                      // after `fatal`: nothing happens any more
+  WriteId last_id_;                        // of the last append
 
   uint64_t next_writer_ = 1;
   std::optional<SnapshotWriter> own_;
@@ -104,13 +130,17 @@ void Store::Impl::Append(WriteId id, Record record) {
 
 void Store::Impl::Flush(StoreOutput* output) {
   if (!serving()) return;
-  journal_.Flush(output);
+  journal_.Flush(logs_ == nullptr || !logs_->backlogged(), output);
   AfterJournal(output);
 }
 
 void Store::Impl::AfterJournal(StoreOutput* output) {
   if (output->fatal.has_value()) dead_ = true;
-  const Journal::Progress progress = journal_.TakeProgress();
+  Journal::Progress progress = journal_.TakeProgress();
+  if (!progress.log_ids.empty()) {
+    logs_->OnJournalPersisted(progress.log_ids, output);
+    logs_->OnDurable(std::move(progress.log_records), progress.sequence, output);
+  }
   // A void snapshot stays in files_, and goes with the next one that is superseded: it may bear the
   // name of the one that still counts.
   if (progress.own_is_void) own_.reset();
@@ -129,10 +159,34 @@ void Store::Impl::AfterJournal(StoreOutput* output) {
                               .detail = receptions_.front().writer.bytes()});
     receptions_.pop_front();
   }
-  if (!progress.counted.has_value()) return;
-  counting_ = *progress.counted;
-  journal_.DropSegments(counting_.zxid, output);
-  RemoveSuperseded(output);
+  if (progress.counted.has_value()) {
+    counting_ = *progress.counted;
+    journal_.DropSegments(counting_.zxid, LogsKeepFrom(), output);
+    RemoveSuperseded(output);
+  }
+  if (logs_ != nullptr) AfterLogs(output);
+}
+
+// The journal is kept short: logs that hold back its oldest segments are synced, and the segments
+// that nobody needs any more are dropped.
+void Store::Impl::AfterLogs(StoreOutput* output) {
+  if (logs_->TakeSynced()) may_drop_ = true;
+  if (!serving() || !journal_.has_segment() || output->fatal.has_value()) return;
+  if (may_drop_ && !journal_.writing()) {
+    may_drop_ = false;
+    journal_.DropSegments(counting_.zxid, LogsKeepFrom(), output);
+  }
+  const uint64_t bytes_max = options_.logs->journal_bytes_max;
+  const SegmentTable& segments = journal_.segments();
+  if (journal_.size() <= bytes_max || segments.size() < 2) return;
+  const uint64_t excess = (journal_.size() - bytes_max - 1) / options_.segment_bytes + 1;
+  logs_->SyncUpTo(std::min(segments.newest() - 1, segments.oldest() + excess - 1), output);
+}
+
+bool Store::Impl::snapshot_would_free_journal() const {
+  return logs_ != nullptr && serving() && !own_.has_value() &&
+         journal_.size() > options_.logs->journal_bytes_max && journal_.segments().size() > 1 &&
+         !journal_.segments().OldestIsCovered(counting_.zxid);
 }
 
 // Removes the snapshots that neither count nor will. Their removal need not be durable: recovery
@@ -232,7 +286,10 @@ void Store::Impl::OnDone(const FileDone& done, StoreOutput* output) {
   if (dead_) return;
   const std::optional<Operation> operation = operations_.Complete(done);
   if (!operation.has_value()) return;
-  if (done.error != FileError::kNone) {
+  // A file that cannot be read is its reader's loss.
+  if (done.error != FileError::kNone && operation->owner != Owner::kLogTask &&
+      !(operation->owner == Owner::kLogRecovery && operation->kind == OpKind::kRead &&
+        done.error == FileError::kNotFound)) {
     dead_ = true;
     output->fatal = DescribeFailure(*operation, done);
     return;
@@ -252,20 +309,54 @@ void Store::Impl::OnDone(const FileDone& done, StoreOutput* output) {
       break;
     case Owner::kCleanup:
       break;
+    case Owner::kLogFile:
+    case Owner::kLogSync:
+    case Owner::kLogRemoval:
+    case Owner::kLogFlush:
+    case Owner::kLogTask:
+    case Owner::kLogRecovery:
+    case Owner::kLogCheckpoint: {
+      const bool recovering = logs_->recovering();
+      logs_->OnDone(*operation, done, output);
+      if (output->fatal.has_value()) break;
+      if (recovering && !logs_->recovering()) FinishLogRecovery(output);
+      AfterLogs(output);
+      break;
+    }
   }
   if (output->fatal.has_value()) dead_ = true;
 }
 
 void Store::Impl::FinishRecovery(StoreOutput* output) {
   recovered_ = recovery_->TakeRecovered();
-  JournalEnd end = recovery_->TakeJournalEnd();
+  journal_end_ = recovery_->TakeJournalEnd();
+  LogReplay logs = recovery_->TakeLogs();
   recovery_.reset();
+  if (logs_ == nullptr) {
+    if (!logs.table().logs.empty()) {
+      output->fatal =
+          "the journal holds partition logs, but this server is not a broker: set log.dirs and "
+          "listeners again, or delete the topics before the broker's role is taken away";
+      return;
+    }
+    return FinishLogRecovery(output);
+  }
+  const SegmentTable& segments = journal_end_->segments;
+  logs_->Recover(std::move(logs), segments.empty() ? 1 : segments.oldest(), output);
+}
+
+void Store::Impl::FinishLogRecovery(StoreOutput* output) {
+  if (logs_ != nullptr) {
+    recovered_->logs = logs_->TakeRecovered();
+    recovered_->broker_epoch = logs_->recovered_broker_epoch();
+  }
+  JournalEnd end = *std::exchange(journal_end_, std::nullopt);
   counting_ = end.checkpoint.snapshot;
   journal_.Open(std::move(end), output);
   if (counting_.kind != SnapshotRef::Kind::kNone) {
     AddFile(counting_);
     // A crash may have come between the record and this.
-    journal_.DropSegments(counting_.zxid, output);
+    journal_.DropSegments(counting_.zxid, LogsKeepFrom(), output);
   }
   MaybeServe(output);
 }
@@ -298,5 +389,54 @@ void Store::WriteSnapshot(Bytes data, bool last, StoreOutput* output) {
 }
 bool Store::snapshot_in_progress() const { return impl_->snapshot_in_progress(); }
 bool Store::busy() const { return impl_->busy(); }
+bool Store::snapshot_would_free_journal() const { return impl_->snapshot_would_free_journal(); }
+
+LogNumber Store::CreateLog(LogWriteId id, const std::string& topic, int32_t partition,
+                           Uuid topic_id, int64_t start, StoreOutput*) {
+  Logs* logs = impl_->logs();
+  if (logs == nullptr) return {};
+  auto [number, record] = logs->Create(id, topic, partition, topic_id, start);
+  impl_->AppendLog(id, std::move(record));
+  return number;
+}
+void Store::DeleteLog(LogWriteId id, LogNumber log, StoreOutput*) {
+  if (Logs* logs = impl_->logs()) impl_->AppendLog(id, logs->Delete(id, log));
+}
+void Store::ChangeLog(LogWriteId id, LogNumber log, LogChange change, StoreOutput* output) {
+  Logs* logs = impl_->logs();
+  if (logs == nullptr) return;
+  std::optional<Record> record = logs->Change(id, log, std::move(change), output);
+  if (record.has_value()) impl_->AppendLog(id, *std::move(record));
+}
+void Store::ReadLog(LogReadId id, LogNumber log, int64_t offset, uint32_t max_bytes,
+                    StoreOutput* output) {
+  if (Logs* logs = impl_->logs()) logs->Read(id, log, offset, max_bytes, output);
+}
+void Store::SearchLog(LogReadId id, LogNumber log, int64_t timestamp_ms, StoreOutput* output) {
+  if (Logs* logs = impl_->logs()) logs->Search(id, log, timestamp_ms, output);
+}
+void Store::SetHighWatermark(LogNumber log, int64_t offset) {
+  if (Logs* logs = impl_->logs()) logs->SetHighWatermark(log, offset);
+}
+void Store::CheckpointHighWatermarks(StoreOutput* output) {
+  if (Logs* logs = impl_->logs()) logs->CheckpointHighWatermarks(output);
+}
+void Store::WriteProducerSnapshot(LogNumber log, int64_t offset, Bytes snapshot,
+                                  StoreOutput* output) {
+  if (Logs* logs = impl_->logs()) {
+    logs->WriteProducerSnapshot(log, offset, std::move(snapshot), output);
+  }
+}
+int64_t Store::RetentionStart(LogNumber log, int64_t before_ms, uint64_t bytes_max,
+                              int64_t high_watermark) const {
+  return impl_->const_logs().RetentionStart(log, before_ms, bytes_max, high_watermark);
+}
+uint64_t Store::LogBytes(LogNumber log) const { return impl_->const_logs().LogBytes(log); }
+void Store::SetBrokerEpoch(LogWriteId id, int64_t epoch, StoreOutput*) {
+  if (Logs* logs = impl_->logs()) impl_->AppendLog(id, logs->SetBrokerEpoch(id, epoch));
+}
+void Store::MarkCleanShutdown(StoreOutput* output) {
+  if (Logs* logs = impl_->logs()) logs->MarkCleanShutdown(output);
+}
 
 }  // namespace lockstep::storage

@@ -271,38 +271,6 @@ class StoreHarness {
     }
     return ready;
   }
-  // What an operation is ordered with: files, and entries of directories (with a slash at the end).
-  static std::vector<std::string> Touches(const FileOp& op) {
-    const std::string parent = std::string(SubdirectoryOf(op.file)) + "/";
-    switch (op.kind) {
-      case OpKind::kList:
-      case OpKind::kSyncDirectory:
-        return {op.file + "/"};
-      case OpKind::kCreate:
-      case OpKind::kRemove:
-        return {op.file, parent};
-      case OpKind::kRename:
-        return {op.file, op.target, parent, op.file + "/", op.target + "/"};
-      case OpKind::kMakeDirectory:
-      case OpKind::kRemoveDirectory:
-        return {op.file, parent, op.file + "/"};
-      case OpKind::kRead:
-      case OpKind::kWrite:
-      case OpKind::kSync:
-      case OpKind::kTruncate:
-        return {op.file};
-    }
-    LS_UNREACHABLE();
-  }
-  static bool MustFollow(const FileOp& later, const FileOp& earlier) {
-    if (later.directory != earlier.directory) return false;
-    const std::vector<std::string> before = Touches(earlier);
-    for (const std::string& what : Touches(later)) {
-      if (std::find(before.begin(), before.end(), what) != before.end()) return true;
-    }
-    return false;
-  }
-
   StoreOptions options_;
   FakeDisk disk_;
   std::unique_ptr<Store> store_;

@@ -1,0 +1,163 @@
+#include "core/storage/log_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "core/base/check.h"
+#include "core/storage/log_table.h"
+
+namespace lockstep::storage {
+namespace {
+
+constexpr size_t kDigits = 20;
+constexpr std::string_view kSuffixes[] = {".log", ".index", ".timeindex", ".snapshot"};
+constexpr size_t kNameBytesMax = 255;
+
+absl::Status WrongCheckpoint() { return absl::DataLossError("no checkpoint file"); }
+
+// Lines of words, with one blank between two words.
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : rest_(text) {}
+
+  // The next word of the line; empty if there is none.
+  std::string_view Word() {
+    const std::string_view word =
+        rest_.substr(0, std::min(rest_.find_first_of(" \n"), rest_.size()));
+    rest_.remove_prefix(word.size());
+    if (!rest_.empty() && rest_.front() == ' ') rest_.remove_prefix(1);
+    return word;
+  }
+  template <typename T>
+  bool Number(T* value) {
+    const std::string_view word = Word();
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *value);
+    return error == std::errc() && end == word.data() + word.size() && !word.empty();
+  }
+  bool EndLine() {
+    if (rest_.empty() || rest_.front() != '\n') return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  size_t left() const { return rest_.size(); }
+
+ private:
+  std::string_view rest_;
+};
+
+// Both first lines. Nothing: no such file.
+std::optional<size_t> TakeHead(Lines* lines) {
+  int version = -1;
+  size_t count = 0;
+  if (!lines->Number(&version) || version != 0 || !lines->EndLine()) return std::nullopt;
+  if (!lines->Number(&count) || !lines->EndLine()) return std::nullopt;
+  // Each line has two bytes at least: more cannot be there.
+  if (count > lines->left() / 2) return std::nullopt;
+  return count;
+}
+
+std::string UniqueName(std::string_view topic, int32_t partition, uint64_t unique,
+                       std::string_view suffix) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string end = "-" + std::to_string(partition) + "." + std::string(16, '0');
+  for (int shift = 60; shift >= 0; shift -= 4) end += kHex[(unique >> shift) & 15];
+  end += suffix;
+  return std::string(topic.substr(0, kNameBytesMax - end.size())) + end;
+}
+
+}  // namespace
+
+std::string LogDirectoryName(std::string_view topic, int32_t partition) {
+  return std::string(topic) + "-" + std::to_string(partition);
+}
+
+std::string DeletedDirectoryName(std::string_view topic, int32_t partition, uint64_t unique) {
+  return UniqueName(topic, partition, unique, kDeletedSuffix);
+}
+
+std::string StrayDirectoryName(std::string_view topic, int32_t partition, uint64_t unique) {
+  return UniqueName(topic, partition, unique, kStraySuffix);
+}
+
+std::string LogFileName(int64_t base, LogFileKind kind) {
+  LS_CHECK_GE(base, 0);
+  const std::string digits = std::to_string(base);
+  std::string name(kDigits - digits.size(), '0');
+  name += digits;
+  name += kSuffixes[static_cast<size_t>(kind)];
+  return name;
+}
+
+std::optional<ParsedLogFile> ParseLogFileName(std::string_view name) {
+  if (name.size() <= kDigits) return std::nullopt;
+  for (size_t i = 0; i < std::size(kSuffixes); ++i) {
+    if (name.substr(kDigits) != kSuffixes[i]) continue;
+    int64_t base = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + kDigits, base);
+    if (error != std::errc() || end != name.data() + kDigits || base < 0) return std::nullopt;
+    return ParsedLogFile{base, static_cast<LogFileKind>(i)};
+  }
+  return std::nullopt;
+}
+
+Bytes EncodeEpochs(const std::vector<EpochStart>& epochs) {
+  std::string text = "0\n" + std::to_string(epochs.size()) + "\n";
+  for (const EpochStart& epoch : epochs) {
+    text += std::to_string(epoch.epoch) + " " + std::to_string(epoch.start) + "\n";
+  }
+  return Bytes::Copy(text);
+}
+
+absl::StatusOr<std::vector<EpochStart>> DecodeEpochs(std::string_view text) {
+  Lines lines(text);
+  const std::optional<size_t> count = TakeHead(&lines);
+  if (!count.has_value()) return WrongCheckpoint();
+  std::vector<EpochStart> epochs;
+  for (size_t i = 0; i < *count; ++i) {
+    EpochStart epoch;
+    if (!lines.Number(&epoch.epoch) || !lines.Number(&epoch.start) || !lines.EndLine()) {
+      return WrongCheckpoint();
+    }
+    const bool ascending =
+        epochs.empty() || (epochs.back().epoch < epoch.epoch && epochs.back().start < epoch.start);
+    if (!ascending || epoch.start < 0) return WrongCheckpoint();
+    epochs.push_back(epoch);
+  }
+  if (lines.left() > 0) return WrongCheckpoint();
+  return epochs;
+}
+
+Bytes EncodeOffsets(const std::vector<PartitionOffset>& offsets) {
+  std::string text = "0\n" + std::to_string(offsets.size()) + "\n";
+  for (const PartitionOffset& line : offsets) {
+    text += line.topic + " " + std::to_string(line.partition) + " " + std::to_string(line.offset);
+    text += "\n";
+  }
+  return Bytes::Copy(text);
+}
+
+absl::StatusOr<std::vector<PartitionOffset>> DecodeOffsets(std::string_view text) {
+  Lines lines(text);
+  const std::optional<size_t> count = TakeHead(&lines);
+  if (!count.has_value()) return WrongCheckpoint();
+  std::vector<PartitionOffset> offsets;
+  for (size_t i = 0; i < *count; ++i) {
+    PartitionOffset line;
+    line.topic = std::string(lines.Word());
+    if (!IsTopicName(line.topic) || !lines.Number(&line.partition) || !lines.Number(&line.offset) ||
+        !lines.EndLine() || line.partition < 0 || line.offset < 0) {
+      return WrongCheckpoint();
+    }
+    offsets.push_back(std::move(line));
+  }
+  if (lines.left() > 0) return WrongCheckpoint();
+  return offsets;
+}
+
+Bytes EncodeMetadata(const Uuid& topic_id) {
+  return Bytes::Copy("version: 0\ntopic_id: " + topic_id.ToString() + "\n");
+}
+
+}  // namespace lockstep::storage

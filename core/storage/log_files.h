@@ -1,0 +1,62 @@
+// Names and formats of the files of partition logs: Kafka's own (storage/internals/log,
+// storage/internals/checkpoint). Numbers in index files are big-endian.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/base/bytes.h"
+#include "core/storage/partition_log.h"
+
+namespace lockstep::storage {
+
+inline constexpr char kEpochsFile[] = "leader-epoch-checkpoint";
+inline constexpr char kMetadataFile[] = "partition.metadata";
+inline constexpr char kHighWatermarksFile[] = "replication-offset-checkpoint";
+inline constexpr char kRecoveryPointsFile[] = "recovery-point-offset-checkpoint";
+inline constexpr char kLogStartsFile[] = "log-start-offset-checkpoint";
+inline constexpr char kCleanShutdownFile[] = ".kafka_cleanshutdown";
+// A file in the making; it gets its name when it is whole.
+inline constexpr char kTemporarySuffix[] = ".tmp";
+inline constexpr char kDeletedSuffix[] = "-delete";
+inline constexpr char kStraySuffix[] = "-stray";
+
+// `<topic>-<partition>`.
+std::string LogDirectoryName(std::string_view topic, int32_t partition);
+// What it is called while it is removed: `<topic>-<partition>.<unique>-delete`, the topic cut so
+// that a file system takes it.
+std::string DeletedDirectoryName(std::string_view topic, int32_t partition, uint64_t unique);
+
+// What a directory that is in the way of a new log is called.
+std::string StrayDirectoryName(std::string_view topic, int32_t partition, uint64_t unique);
+
+enum class LogFileKind : uint8_t { kLog, kIndex, kTimeIndex, kSnapshot };
+// 20 decimal digits and the suffix. Requires: base >= 0.
+std::string LogFileName(int64_t base, LogFileKind kind);
+struct ParsedLogFile {
+  int64_t base = 0;
+  LogFileKind kind = LogFileKind::kLog;
+};
+std::optional<ParsedLogFile> ParseLogFileName(std::string_view name);
+
+// version, number of lines, "epoch offset".
+Bytes EncodeEpochs(const std::vector<EpochStart>& epochs);
+absl::StatusOr<std::vector<EpochStart>> DecodeEpochs(std::string_view text);
+
+// version, number of lines, "topic partition offset".
+struct PartitionOffset {
+  std::string topic;
+  int32_t partition = 0;
+  int64_t offset = 0;
+  bool operator==(const PartitionOffset&) const = default;
+};
+Bytes EncodeOffsets(const std::vector<PartitionOffset>& offsets);
+absl::StatusOr<std::vector<PartitionOffset>> DecodeOffsets(std::string_view text);
+
+Bytes EncodeMetadata(const Uuid& topic_id);
+
+}  // namespace lockstep::storage

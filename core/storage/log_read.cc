@@ -1,0 +1,400 @@
+// Reading through a log's files, batch by batch: for a reader, for a search by time, for the place
+// of a truncation, and for what recovery has to know.
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/records/record_batch.h"
+#include "core/storage/file_names.h"
+#include "core/storage/logs.h"
+
+namespace lockstep::storage {
+
+// ---- Calls -------------------------------------------------------------------------------------
+
+void Logs::Read(LogReadId id, LogNumber number, int64_t offset, uint32_t max_bytes,
+                StoreOutput* output) {
+  LogReadDone done{.id = id, .log = number};
+  const Log* log = Find(number);
+  if (log == nullptr || log->deleted) {
+    done.status = LogReadDone::Status::kFailed;
+  } else if (offset < log->extent.start || offset > log->extent.end) {
+    done.status = LogReadDone::Status::kOutOfRange;
+  } else if (offset < log->extent.end && !ReadCache(*log, offset, max_bytes, &done)) {
+    // Only what is in the files by now: what is written meanwhile is in memory, too.
+    StartTask({.kind = Task::Kind::kRead,
+               .id = id,
+               .log = number,
+               .offset = offset,
+               .max_bytes = max_bytes,
+               .limit = log->readable_end},
+              output);
+    return;
+  }
+  output->log_reads.push_back(std::move(done));
+}
+
+void Logs::Search(LogReadId id, LogNumber number, int64_t timestamp, StoreOutput* output) {
+  const Log* log = Find(number);
+  if (log == nullptr || log->deleted) {
+    output->log_searches.push_back(
+        {.id = id, .log = number, .status = LogReadDone::Status::kFailed});
+    return;
+  }
+  StartTask({.kind = Task::Kind::kSearch,
+             .id = id,
+             .log = number,
+             .offset = log->extent.start,
+             .timestamp = timestamp,
+             .limit = log->readable_end},
+            output);
+}
+
+// ---- Tasks -------------------------------------------------------------------------------------
+
+Logs::Segment* Logs::SegmentAt(Log* log, int64_t base) {
+  Segment* segment = SegmentFor(log, base);
+  return segment != nullptr && segment->base == base ? segment : nullptr;
+}
+
+// The last one that begins at or below `offset`, or null.
+Logs::Segment* Logs::SegmentFor(Log* log, int64_t offset) {
+  const auto above =
+      std::upper_bound(log->segments.begin(), log->segments.end(), offset,
+                       [](int64_t value, const Segment& segment) { return value < segment.base; });
+  return above == log->segments.begin() ? nullptr : &*std::prev(above);
+}
+
+uint64_t Logs::StartTask(Task task, StoreOutput* output) {
+  const uint64_t ticket = next_ticket_++;
+  Log* log = Find(task.log);
+  ++log->under_way;
+  Task& started = tasks_[ticket] = std::move(task);
+  Segment* segment = nullptr;
+  if (!log->segments.empty()) {
+    segment = SegmentFor(log, started.offset);
+    if (segment == nullptr) segment = &log->segments.front();
+  }
+  if (segment == nullptr) {  // its files are not made yet: everything is in memory
+    Finish(ticket, output);
+  } else {
+    started.base = segment->base;
+    EnterSegment(ticket, &started, output);
+  }
+  return ticket;
+}
+
+void Logs::EnterSegment(uint64_t ticket, Task* task, StoreOutput* output) {
+  Log* log = Find(task->log);
+  Segment* segment = SegmentAt(log, task->base);
+  if (segment == nullptr) return Fail(ticket, "the segment has been removed", output);
+  // A scan that ends where the segment begins has nothing to look for in it.
+  if (task->kind == Task::Kind::kScan && segment->base >= task->limit) {
+    task->position = 0;
+    return Finish(ticket, output);
+  }
+  if (task->kind == Task::Kind::kSearch && segment->max_timestamp < task->timestamp) {
+    return NextSegment(ticket, task, output);
+  }
+  if (!segment->indexed) {
+    task->phase = Task::Phase::kIndex;
+    operations_->Issue(Owner::kLogTask, ticket,
+                       {.kind = OpKind::kRead,
+                        .directory = Directory::kLogs,
+                        .file = log->Path(task->base, LogFileKind::kIndex),
+                        .size = kIndexFileBytesMax},
+                       output);
+    return;
+  }
+  if (task->kind == Task::Kind::kCut) {
+    FlushIndex(log, segment, output);
+    segment->index.Truncate(task->offset);
+  }
+  task->phase = Task::Phase::kBatches;
+  task->position = task->kind == Task::Kind::kSearch ? segment->index.FindTimestamp(task->timestamp)
+                                                     : segment->index.FindOffset(task->offset);
+  ReadMore(ticket, task, kReadBytes, output);
+}
+
+void Logs::ReadMore(uint64_t ticket, Task* task, uint64_t bytes, StoreOutput* output) {
+  Log* log = Find(task->log);
+  const Segment* segment = SegmentAt(log, task->base);
+  if (segment == nullptr) return Fail(ticket, "the segment has been removed", output);
+  if (task->position >= segment->bytes) return NextSegment(ticket, task, output);
+  task->asked = std::min(bytes, segment->bytes - task->position);
+  operations_->Issue(Owner::kLogTask, ticket,
+                     {.kind = OpKind::kRead,
+                      .directory = Directory::kLogs,
+                      .file = log->Path(task->base, LogFileKind::kLog),
+                      .offset = task->position,
+                      .size = task->asked},
+                     output);
+}
+
+void Logs::NextSegment(uint64_t ticket, Task* task, StoreOutput* output) {
+  Log* log = Find(task->log);
+  Segment* segment = SegmentAt(log, task->base);
+  if (segment == nullptr) return Fail(ticket, "the segment has been removed", output);
+  if (segment->max_timestamp == kUnknown && task->phase == Task::Phase::kBatches &&
+      segment != &log->active()) {
+    // Read to its end: now it is known.
+    segment->max_timestamp = segment->index.max_timestamp();
+  }
+  const bool more = segment != &log->active() && task->kind != Task::Kind::kCut &&
+                    (segment + 1)->base < task->limit && task->batches.empty();
+  if (!more) return Finish(ticket, output);
+  task->base = (segment + 1)->base;
+  task->position = 0;
+  EnterSegment(ticket, task, output);
+}
+
+void Logs::OnTaskRead(uint64_t ticket, const FileDone& done, StoreOutput* output) {
+  const auto found = tasks_.find(ticket);
+  if (found == tasks_.end()) return;
+  Task* task = &found->second;
+  Log* log = Find(task->log);
+  if (log->deleted && task->kind != Task::Kind::kCut) {
+    return Fail(ticket, "the log has been deleted", output);
+  }
+  Segment* segment = SegmentAt(log, task->base);
+  switch (task->phase) {
+    case Task::Phase::kIndex:
+      task->index = done.error == FileError::kNone ? done.data : Bytes();
+      task->phase = Task::Phase::kTimeIndex;
+      operations_->Issue(Owner::kLogTask, ticket,
+                         {.kind = OpKind::kRead,
+                          .directory = Directory::kLogs,
+                          .file = log->Path(task->base, LogFileKind::kTimeIndex),
+                          .size = kIndexFileBytesMax},
+                         output);
+      return;
+    case Task::Phase::kTimeIndex: {
+      if (segment != nullptr && !segment->indexed) {
+        const Bytes time = done.error == FileError::kNone ? done.data : Bytes();
+        const int64_t limit =
+            task->kind == Task::Kind::kScan ? std::min(task->offset, task->limit) : INT64_MAX;
+        LoadIndex(log, segment, task->index, time, segment->bytes, limit, output);
+      }
+      task->index = Bytes();
+      return EnterSegment(ticket, task, output);
+    }
+    case Task::Phase::kBatches:
+      if (done.error != FileError::kNone) return Fail(ticket, done.message, output);
+      return WalkBatches(ticket, task, done.data, output);
+  }
+}
+
+// What cannot be used is written anew, as readers come by.
+void Logs::LoadIndex(Log* log, Segment* segment, const Bytes& index, const Bytes& time,
+                     uint64_t bytes, int64_t limit, StoreOutput* output) {
+  segment->indexed = true;
+  segment->index = SegmentIndex(segment->base, options_.index_interval_bytes);
+  segment->index.Load(index.view(), time.view(), limit, bytes);
+  for (const auto& [kind, size, was] :
+       {std::tuple{LogFileKind::kIndex, segment->index.index_bytes(), index.size()},
+        std::tuple{LogFileKind::kTimeIndex, segment->index.time_bytes(), time.size()}}) {
+    if (was == size) continue;
+    Issue(log,
+          {.kind = OpKind::kTruncate,
+           .directory = Directory::kLogs,
+           .file = log->Path(segment->base, kind),
+           .size = size},
+          output);
+  }
+}
+
+// What recovery finds behind what the journal says is not looked at.
+bool Logs::ScanIsAtEnd(const Task& task) {
+  return task.kind == Task::Kind::kScan && task.end == task.limit;
+}
+
+void Logs::WalkBatches(uint64_t ticket, Task* task, const Bytes& data, StoreOutput* output) {
+  Log* log = Find(task->log);
+  Segment* segment = SegmentAt(log, task->base);
+  if (segment == nullptr) return Fail(ticket, "the segment has been removed", output);
+  size_t at = 0;
+  while (at < data.size()) {
+    const std::string_view rest = data.view().substr(at);
+    if (rest.size() < records::kBatchHeaderBytes) break;
+    const records::BatchHeader header =
+        records::HeaderOf({data.Slice(at, records::kBatchHeaderBytes), Bytes()});
+    // Where a truncation has lowered the limit, anything may be written meanwhile.
+    if (header.base_offset >= task->limit || ScanIsAtEnd(*task)) {
+      task->position += at;
+      return Finish(ticket, output);
+    }
+    const absl::StatusOr<size_t> size = records::BatchSize(rest);
+    if (!size.ok() || *size > segment->bytes - std::min(segment->bytes, task->position + at)) {
+      task->position += at;
+      return Fail(ticket, "there is no batch at " + std::to_string(task->position), output);
+    }
+    if (*size > rest.size()) {
+      if (!task->batches.empty()) return Finish(ticket, output);
+      if (data.size() < task->asked) return Fail(ticket, "the file ends within a batch", output);
+      task->position += at;
+      // As much as is wanted, but at least this batch.
+      return ReadMore(ticket, task, std::max<uint64_t>(*size, kReadBytes), output);
+    }
+    const Bytes bytes = data.Slice(at, *size);
+    const absl::StatusOr<records::BatchHeader> parsed = records::ParseBatchHeader(bytes.view());
+    if (!parsed.ok() || !records::CrcMatches(records::Batch::Of(bytes))) {
+      task->position += at;
+      return Fail(ticket, "the batch at " + std::to_string(task->position) + " is damaged", output);
+    }
+    if (parsed->next_offset() > task->limit) {
+      task->position += at;
+      return Finish(ticket, output);
+    }
+    if (Visit(task, *parsed, bytes) == Found::kStop) return Finish(ticket, output);
+    segment->index.Add(parsed->last_offset(), task->position + at, *size, parsed->max_timestamp);
+    at += *size;
+  }
+  task->position += at;
+  if (ScanIsAtEnd(*task)) return Finish(ticket, output);
+  if (task->kind == Task::Kind::kRead && !task->batches.empty()) return Finish(ticket, output);
+  // Less than a header is there, to the end of the file.
+  if (at == 0) return Fail(ticket, "the file ends within a batch", output);
+  ReadMore(ticket, task, kReadBytes, output);
+}
+
+Logs::Found Logs::Visit(Task* task, const records::BatchHeader& header, const Bytes& batch) {
+  switch (task->kind) {
+    case Task::Kind::kRead:
+      if (header.next_offset() <= task->offset) return Found::kGoOn;
+      if (!task->batches.empty() && task->bytes + batch.size() > task->max_bytes) {
+        return Found::kStop;
+      }
+      task->bytes += batch.size();
+      task->batches.push_back(batch);
+      return Found::kGoOn;
+    case Task::Kind::kSearch:
+      if (header.max_timestamp < task->timestamp || header.next_offset() <= task->offset) {
+        return Found::kGoOn;
+      }
+      task->batches.push_back(batch);
+      return Found::kStop;
+    case Task::Kind::kCut:
+      return Found::kGoOn;
+    case Task::Kind::kScan:
+      if (header.next_offset() > task->offset) {
+        // A copy: the piece of the file that it lies in need not stay in memory for it.
+        task->headers.push_back(Bytes::Copy(batch.view().substr(0, records::kBatchHeaderBytes)));
+      }
+      task->end = header.next_offset();
+      return Found::kGoOn;
+  }
+  LS_UNREACHABLE();
+}
+
+// ---- Their ends --------------------------------------------------------------------------------
+
+void Logs::Finish(uint64_t ticket, StoreOutput* output) {
+  auto node = tasks_.extract(ticket);
+  Task& task = node.mapped();
+  Log* log = Find(task.log);
+  switch (task.kind) {
+    case Task::Kind::kRead: {
+      LogReadDone done{.id = task.id, .log = task.log, .batches = std::move(task.batches)};
+      if (task.offset < log->extent.start || task.offset > log->extent.end) {
+        done.batches.clear();
+        done.status = LogReadDone::Status::kOutOfRange;
+      } else if (done.batches.empty()) {
+        // Cut meanwhile, or only in memory now.
+        ReadCache(*log, task.offset, task.max_bytes, &done);
+      }
+      output->log_reads.push_back(std::move(done));
+      break;
+    }
+    case Task::Kind::kSearch: {
+      if (task.batches.empty() && !task.lowered && log->readable_end > task.limit) {
+        // What was in memory alone when it began may be in the files alone now.
+        task.offset = task.limit;
+        task.limit = log->readable_end;
+        --log->under_way;
+        StartTask(std::move(task), output);
+        return;
+      }
+      LogSearchDone done{.id = task.id, .log = task.log};
+      if (!task.batches.empty()) {
+        done.batch = std::move(task.batches.front());
+      } else {
+        done.batch = SearchCache(*log, task.timestamp, task.limit);
+      }
+      output->log_searches.push_back(std::move(done));
+      break;
+    }
+    case Task::Kind::kCut:
+      log->cutting = 0;
+      applying_ = task.change;
+      EndCut(log);
+      CutAt(log, task.base, task.position, task.offset, output);
+      applying_ = {};
+      if (task.change != LogWriteId{}) Persisted(task.change, output);
+      break;
+    case Task::Kind::kScan:
+      OnScanned(log, &task, output);
+      break;
+  }
+  --log->under_way;
+  Run(log, output);
+  MaybeRemove(log, output);
+}
+
+void Logs::Fail(uint64_t ticket, const std::string& why, StoreOutput* output) {
+  if (const Task& task = tasks_.at(ticket);
+      task.kind == Task::Kind::kScan && ScanMayEndHere(task)) {
+    return Finish(ticket, output);
+  }
+  auto node = tasks_.extract(ticket);
+  Task& task = node.mapped();
+  Log* log = Find(task.log);
+  const std::string file =
+      Describe(Directory::kLogs, log->Path(task.base, LogFileKind::kLog)) + ": " + why;
+  --log->under_way;
+  if (task.kind == Task::Kind::kCut || task.kind == Task::Kind::kScan) {
+    output->fatal = file +
+                    ". The server does not go on with a log that it cannot read: restore "
+                    "the file from a copy, or remove this replica and let it be made anew";
+    return;
+  }
+  const bool moved =
+      !log->deleted && (task.offset < log->extent.start || task.offset > log->extent.end);
+  const auto status = moved && task.kind == Task::Kind::kRead ? LogReadDone::Status::kOutOfRange
+                                                              : LogReadDone::Status::kFailed;
+  if (!moved && !log->deleted && !task.lowered) {
+    output->events.push_back({.kind = EventKind::kLogDamaged, .detail = task.log.value});
+  }
+  if (task.kind == Task::Kind::kRead) {
+    output->log_reads.push_back({.id = task.id, .log = task.log, .status = status});
+  } else {
+    output->log_searches.push_back({.id = task.id, .log = task.log, .status = status});
+  }
+  MaybeRemove(log, output);
+}
+
+// The batch is in one piece for the caller, who wants to look into it.
+std::optional<Bytes> Logs::SearchCache(const Log& log, int64_t timestamp, int64_t from) const {
+  for (const Cached& cached : log.cached) {
+    if (cached.batch.end <= from || cached.batch.max_timestamp < timestamp) continue;
+    return Bytes::Build(cached.batch.bytes, [&](char* to) {
+      for (const Bytes& slice : cached.batch.slices) {
+        to = std::copy(slice.view().begin(), slice.view().end(), to);
+      }
+    });
+  }
+  return std::nullopt;
+}
+
+// What readers find above this, from now on, is another history, or garbage.
+void Logs::LowerLimits(LogNumber number, int64_t to) {
+  for (auto& [ticket, task] : tasks_) {
+    const bool reads = task.kind == Task::Kind::kRead || task.kind == Task::Kind::kSearch;
+    if (task.log != number || !reads || task.limit <= to) continue;
+    task.limit = to;
+    task.lowered = true;
+  }
+}
+
+}  // namespace lockstep::storage

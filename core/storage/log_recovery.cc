@@ -1,0 +1,512 @@
+#include "core/storage/log_recovery.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/records/big_endian.h"
+#include "core/records/record_batch.h"
+#include "core/storage/file_names.h"
+
+namespace lockstep::storage {
+namespace {
+
+constexpr uint64_t kSmallFileBytesMax = 64 << 20;  // checkpoints, snapshots of producers
+constexpr char kWhatToDo[] =
+    ". The server does not serve, since records that it acknowledged may be gone. Restore log.dirs "
+    "from a copy of the same time as the journal, or empty the directories and let the replicas be "
+    "made anew from the other brokers";
+
+bool EndsWith(std::string_view text, std::string_view end) { return text.ends_with(end); }
+
+}  // namespace
+
+void Logs::Recover(LogReplay replay, uint64_t oldest, StoreOutput* output) {
+  recovery_ = std::make_unique<Recovery>(this, std::move(replay), oldest);
+  recovery_->Start(output);
+}
+
+void Logs::OnScanned(Log* log, Task* task, StoreOutput* output) {
+  recovery_->OnScanned(log, task, output);
+}
+
+bool Logs::ScanMayEndHere(const Task& task) const { return recovery_->MayEndHere(task); }
+
+Logs::Recovery::Recovery(Logs* logs, LogReplay replay, uint64_t oldest)
+    : logs_(logs), replay_(std::move(replay)), oldest_(oldest) {}
+
+void Logs::Recovery::Issue(LogNumber log, FileOp op, StoreOutput* output) {
+  op.directory = Directory::kLogs;
+  if (!log) ++root_left_;
+  logs_->operations_->Issue(Owner::kLogRecovery, log.value, std::move(op), output);
+}
+
+void Logs::Recovery::Fatal(std::string sentence, StoreOutput* output) {
+  output->fatal = std::move(sentence) + kWhatToDo;
+}
+
+void Logs::Recovery::Start(StoreOutput* output) {
+  logs_->last_ = replay_.table().last;
+  logs_->broker_epoch_ = replay_.table().broker_epoch;
+  for (const auto& [number, entry] : replay_.table().logs) {
+    auto log = std::make_unique<Log>();
+    log->number = number;
+    log->topic = entry.topic;
+    log->partition = entry.partition;
+    log->topic_id = entry.topic_id;
+    log->directory = LogDirectoryName(entry.topic, entry.partition);
+    log->extent = entry.extent;
+    log->life = Life::kOpen;
+    logs_->directories_[log->directory] = number;
+    work_[number] = {.log = log.get(), .replayed = std::move(replay_.logs().at(number))};
+    logs_->logs_.emplace(number, std::move(log));
+  }
+  Issue({}, {.kind = OpKind::kList}, output);
+}
+
+// ---- What is not of one log --------------------------------------------------------------------
+
+void Logs::Recovery::OnRoot(const FileDone& done, StoreOutput* output) {
+  listed_ = true;
+  bool changed = false;
+  for (const std::string& name : done.names) {
+    if (!EndsWith(name, "/")) {
+      if (EndsWith(name, kTemporarySuffix)) {
+        Issue({}, {.kind = OpKind::kRemove, .file = name}, output);
+      } else if (name == kHighWatermarksFile || name == kRecoveryPointsFile ||
+                 name == kLogStartsFile || name == kCleanShutdownFile) {
+        Issue({}, {.kind = OpKind::kRead, .file = name, .size = kSmallFileBytesMax}, output);
+      }
+      continue;
+    }
+    const std::string directory = name.substr(0, name.size() - 1);
+    const auto owner = logs_->directories_.find(directory);
+    const auto& deleted = replay_.deleted();
+    if (owner != logs_->directories_.end()) {
+      work_.at(owner->second).exists = true;
+    } else if (EndsWith(directory, kDeletedSuffix) ||
+               std::find(deleted.begin(), deleted.end(), directory) != deleted.end()) {
+      RemoveDirectory(directory, output);
+      changed = true;
+    } else if (!EndsWith(directory, kStraySuffix)) {
+      logs_->directories_[directory] = {};
+      output->events.push_back({.kind = EventKind::kLogStray, .detail = 0});
+    }
+  }
+  if (changed) Issue({}, {.kind = OpKind::kSyncDirectory}, output);
+}
+
+void Logs::Recovery::RemoveDirectory(const std::string& name, StoreOutput* output) {
+  Issue({}, {.kind = OpKind::kList, .file = name}, output);
+}
+
+void Logs::Recovery::OnRootRead(const Operation& operation, const FileDone& done) {
+  if (operation.file == kCleanShutdownFile) {
+    static constexpr std::string_view kKey = "\"brokerEpoch\":";
+    const std::string_view text = done.data.view();
+    const size_t at = text.find(kKey);
+    if (at == std::string_view::npos) return;
+    const char* from = text.data() + at + kKey.size();
+    clean_ = std::from_chars(from, text.data() + text.size(), clean_epoch_).ec == std::errc();
+    return;
+  }
+  const absl::StatusOr<std::vector<PartitionOffset>> offsets = DecodeOffsets(done.data.view());
+  if (!offsets.ok()) return;  // a hint that is not there
+  auto& hints = operation.file == kHighWatermarksFile   ? high_watermarks_
+                : operation.file == kRecoveryPointsFile ? recovery_points_
+                                                        : starts_;
+  for (const PartitionOffset& line : *offsets) {
+    hints[LogDirectoryName(line.topic, line.partition)] = line.offset;
+  }
+}
+
+int64_t Logs::Recovery::Hint(const absl::btree_map<std::string, int64_t>& hints,
+                             const Log& log) const {
+  const auto found = hints.find(log.directory);
+  return found == hints.end() ? 0 : found->second;
+}
+
+void Logs::Recovery::OnDone(const Operation& operation, const FileDone& done, StoreOutput* output) {
+  const LogNumber number{static_cast<uint32_t>(operation.number)};
+  if (!number) {
+    --root_left_;
+    if (operation.kind == OpKind::kRead) {
+      OnRootRead(operation, done);
+    } else if (operation.kind == OpKind::kList && operation.file.empty()) {
+      OnRoot(done, output);
+    } else if (operation.kind == OpKind::kList) {
+      for (const std::string& name : done.names) {
+        Issue({}, {.kind = OpKind::kRemove, .file = operation.file + "/" + name}, output);
+      }
+      Issue({}, {.kind = OpKind::kRemoveDirectory, .file = operation.file}, output);
+      Issue({}, {.kind = OpKind::kSyncDirectory}, output);
+    }
+    return;
+  }
+  Work* work = &work_.at(number);
+  switch (work->step) {
+    case Step::kListing:
+      return OnListed(work, done, output);
+    case Step::kTimes: {
+      // Kafka ends each complete segment's time index with its largest timestamp.
+      const std::optional<ParsedLogFile> name = ParseLogFileName(
+          std::string_view(operation.file).substr(work->log->directory.size() + 1));
+      Segment* segment = logs_->SegmentAt(work->log, name->base);
+      if (done.data.size() == 12) {
+        segment->max_timestamp = records::LoadBe<int64_t>(done.data.data());
+      }
+      if (--work->reads_left == 0) ReadEpochs(work, output);
+      return;
+    }
+    case Step::kEpochs: {
+      const absl::StatusOr<std::vector<EpochStart>> epochs = DecodeEpochs(done.data.view());
+      if (epochs.ok()) work->epochs = *epochs;
+      return ReadSnapshot(work, output);
+    }
+    case Step::kSnapshot:
+      work->snapshot = done.data;
+      return Scan(work, output);
+    case Step::kFirst:
+      if (done.data.size() == records::kBatchHeaderBytes) {
+        work->log->active().first_timestamp = records::HeaderOf({done.data, Bytes()}).max_timestamp;
+      }
+      return Append(work, output);
+    case Step::kWaiting:
+    case Step::kScanning:
+    case Step::kDone:
+      break;
+  }
+  LS_UNREACHABLE();
+}
+
+// ---- One log -----------------------------------------------------------------------------------
+
+void Logs::Recovery::Continue(StoreOutput* output) {
+  if (!listed_ || root_left_ > 0) return;
+  for (auto& [number, work] : work_) {
+    if (running_ >= kRecoveriesMax) return;
+    if (work.step == Step::kWaiting) Begin(&work, output);
+    if (output->fatal.has_value()) return;
+  }
+  if (running_ > 0) return;
+  for (auto& [number, work] : work_) {
+    Log& log = *work.log;
+    logs_->recovered_.push_back(
+        {.log = number,
+         .topic = log.topic,
+         .partition = log.partition,
+         .topic_id = log.topic_id,
+         .start = log.extent.start,
+         .end = log.extent.end,
+         .epochs = log.extent.epochs,
+         .high_watermark = std::min(Hint(high_watermarks_, log), log.extent.end),
+         .producer_snapshot = std::move(work.snapshot),
+         .producer_snapshot_offset = work.snapshot_offset,
+         .batch_headers = std::move(work.headers)});
+    log.high_watermark = logs_->recovered_.back().high_watermark;
+  }
+  if (flush()) {
+    if (!clean_ || clean_epoch_ != logs_->broker_epoch_) logs_->broker_epoch_ = 0;
+    logs_->marked_clean_ = clean_;
+  }
+  logs_->recovery_.reset();  // this
+}
+
+void Logs::Recovery::Begin(Work* work, StoreOutput* output) {
+  ++running_;
+  if (!work->exists && !work->replayed.created) {
+    return Fatal(Describe(Directory::kLogs, work->log->directory) +
+                     " is missing, and the journal knows of it: is log.dirs the right directory, "
+                     "and mounted?",
+                 output);
+  }
+  work->step = Step::kListing;
+  if (!work->exists) {
+    Issue(work->log->number, {.kind = OpKind::kMakeDirectory, .file = work->log->directory},
+          output);
+    work->log->is_new = true;
+    // Listed after that, it is empty.
+  }
+  if (!work->exists) work->reads_left = 1;
+  Issue(work->log->number, {.kind = OpKind::kList, .file = work->log->directory}, output);
+}
+
+void Logs::Recovery::OnListed(Work* work, const FileDone& done, StoreOutput* output) {
+  if (work->reads_left > 0) {  // the directory has been made
+    --work->reads_left;
+    return;
+  }
+  Log* log = work->log;
+  if (work->replayed.touched) {
+    log->dirty_since = oldest_;
+    // What is listed may have been made by a killed process, and be in the page cache alone.
+    log->entries_changed = true;
+  }
+  // With kFlush the journal does not have the batches: the directory counts, unless it may be that
+  // of a log that was deleted.
+  const bool has_segment =
+      std::any_of(done.names.begin(), done.names.end(), [](const std::string& name) {
+        const std::optional<ParsedLogFile> file = ParseLogFileName(name);
+        return file.has_value() && file->kind == LogFileKind::kLog;
+      });
+  if (flush() ? work->replayed.recreated || !has_segment : work->replayed.reset) {
+    return Renew(work, done, output);
+  }
+  if (TakeSegments(work, done, output)) ReadTimes(work, output);
+}
+
+// Nothing in the files is of use: the journal has everything.
+void Logs::Recovery::Renew(Work* work, const FileDone& done, StoreOutput* output) {
+  Log* log = work->log;
+  for (const std::string& name : done.names) {
+    logs_->Issue(log,
+                 {.kind = OpKind::kRemove, .directory = Directory::kLogs, .file = log->Path(name)},
+                 output);
+  }
+  log->is_new = true;
+  log->entries_changed = true;
+  logs_->WriteMetadata(log, output);
+  log->file_end = work->replayed.trusted_end;
+  if (flush()) log->extent = {.start = log->file_end, .end = log->file_end};
+  logs_->BeginSegment(log, log->file_end, output);
+  work->snapshot_offset = log->extent.start;
+  Append(work, output);
+}
+
+bool Logs::Recovery::TakeSegments(Work* work, const FileDone& done, StoreOutput* output) {
+  Log* log = work->log;
+  const auto remove = [&](const std::string& name) {
+    log->entries_changed = true;
+    logs_->Issue(log,
+                 {.kind = OpKind::kRemove, .directory = Directory::kLogs, .file = log->Path(name)},
+                 output);
+  };
+  absl::btree_map<int64_t, uint64_t> segments;  // base -> bytes
+  absl::btree_map<std::string, uint64_t> indexes;
+  std::vector<int64_t> snapshots;
+  for (size_t i = 0; i < done.names.size(); ++i) {
+    const std::optional<ParsedLogFile> name = ParseLogFileName(done.names[i]);
+    if (!name.has_value()) {
+      if (EndsWith(done.names[i], kTemporarySuffix)) remove(done.names[i]);
+    } else if (name->kind == LogFileKind::kLog) {
+      segments[name->base] = done.sizes[i];
+    } else if (name->kind == LogFileKind::kSnapshot) {
+      snapshots.push_back(name->base);
+    } else {
+      indexes[done.names[i]] = done.sizes[i];
+    }
+  }
+  if (flush()) {
+    log->extent.start = Hint(starts_, *log);
+    if (!segments.empty()) {
+      log->extent.start = std::max(log->extent.start, segments.begin()->first);
+    }
+    work->replayed.trusted_end = INT64_MAX;
+  }
+  const int64_t end = work->replayed.trusted_end;
+  const int64_t start = std::min(log->extent.start, end);
+  for (auto it = segments.begin(); it != segments.end();) {
+    const auto next = std::next(it);
+    const bool below = next != segments.end() && next->first <= start;
+    if (!below && it->first <= end) {
+      it = next;
+      continue;
+    }
+    remove(LogFileName(it->first, LogFileKind::kLog));
+    it = segments.erase(it);
+  }
+  if (segments.empty() || segments.begin()->first > start) {
+    if (start < end || !work->replayed.touched) {
+      Fatal(Describe(Directory::kLogs, log->directory) + " lacks the segment of offset " +
+                std::to_string(start),
+            output);
+      return false;
+    }
+    for (const auto& [base, bytes] : segments) remove(LogFileName(base, LogFileKind::kLog));
+    segments.clear();
+  }
+  for (const auto& [base, bytes] : segments) {
+    log->segments.push_back({.base = base,
+                             .bytes = bytes,
+                             .max_timestamp = kUnknown,
+                             .index = SegmentIndex(base, logs_->options_.index_interval_bytes)});
+    for (const LogFileKind kind : {LogFileKind::kIndex, LogFileKind::kTimeIndex}) {
+      const std::string name = LogFileName(base, kind);
+      const auto found = indexes.find(name);
+      if (found == indexes.end()) {
+        log->entries_changed = true;
+        logs_->Issue(
+            log, {.kind = OpKind::kCreate, .directory = Directory::kLogs, .file = log->Path(name)},
+            output);
+        continue;
+      }
+      if (kind == LogFileKind::kTimeIndex) log->segments.back().time_index_bytes = found->second;
+      indexes.erase(found);
+    }
+  }
+  for (const auto& [name, bytes] : indexes) remove(name);
+  TakeSnapshots(work, snapshots, output);
+  if (segments.empty()) {
+    log->file_end = end;
+    logs_->BeginSegment(log, end, output);
+  }
+  return true;
+}
+
+// One above a cut may be of what was cut; one above the end is of what was never durable, and must
+// not be taken for one of what will be there later.
+void Logs::Recovery::TakeSnapshots(Work* work, const std::vector<int64_t>& found,
+                                   StoreOutput* output) {
+  Log* log = work->log;
+  const int64_t highest = flush() ? (clean_ ? Hint(recovery_points_, *log) : 0)
+                                  : std::min(work->replayed.lowest_cut, log->extent.end);
+  for (const int64_t offset : found) {
+    if (offset <= highest && offset >= log->extent.start) {
+      log->snapshots.push_back(offset);
+      continue;
+    }
+    logs_->Issue(log,
+                 {.kind = OpKind::kRemove,
+                  .directory = Directory::kLogs,
+                  .file = log->Path(offset, LogFileKind::kSnapshot)},
+                 output);
+    work->snapshots_removed = true;
+  }
+  if (work->snapshots_removed) {
+    logs_->Issue(
+        log,
+        {.kind = OpKind::kSyncDirectory, .directory = Directory::kLogs, .file = log->directory},
+        output);
+  }
+}
+
+void Logs::Recovery::ReadTimes(Work* work, StoreOutput* output) {
+  work->step = Step::kTimes;
+  Log* log = work->log;
+  for (size_t i = 0; i + 1 < log->segments.size(); ++i) {
+    const Segment& segment = log->segments[i];
+    if (segment.time_index_bytes < 12) continue;
+    ++work->reads_left;
+    Issue(log->number,
+          {.kind = OpKind::kRead,
+           .file = log->Path(segment.base, LogFileKind::kTimeIndex),
+           .offset = segment.time_index_bytes - 12,
+           .size = 12},
+          output);
+  }
+  if (work->reads_left == 0) ReadEpochs(work, output);
+}
+
+void Logs::Recovery::ReadEpochs(Work* work, StoreOutput* output) {
+  if (!flush()) return ReadSnapshot(work, output);
+  work->step = Step::kEpochs;
+  Issue(work->log->number,
+        {.kind = OpKind::kRead, .file = work->log->Path(kEpochsFile), .size = kSmallFileBytesMax},
+        output);
+}
+
+void Logs::Recovery::ReadSnapshot(Work* work, StoreOutput* output) {
+  work->step = Step::kSnapshot;
+  Log* log = work->log;
+  work->snapshot_offset = log->extent.start;
+  if (log->snapshots.empty()) return Scan(work, output);
+  work->snapshot_offset = log->snapshots.back();
+  Issue(log->number,
+        {.kind = OpKind::kRead,
+         .file = log->Path(work->snapshot_offset, LogFileKind::kSnapshot),
+         .size = kSmallFileBytesMax},
+        output);
+}
+
+void Logs::Recovery::Scan(Work* work, StoreOutput* output) {
+  work->step = Step::kScanning;
+  Log* log = work->log;
+  const int64_t end = work->replayed.trusted_end;
+  int64_t from = std::min(work->snapshot_offset, end);
+  // Above the recovery point nothing has been synced: every batch is looked at.
+  if (flush()) from = std::min(from, std::max(log->extent.start, Hint(recovery_points_, *log)));
+  log->file_end = end;
+  logs_->StartTask({.kind = Task::Kind::kScan, .log = log->number, .offset = from, .limit = end},
+                   output);
+}
+
+bool Logs::Recovery::MayEndHere(const Task& task) const {
+  const Work& work = work_.at(task.log);
+  return flush() || !work.replayed.ends_with_batch || task.end == work.replayed.trusted_end;
+}
+
+void Logs::Recovery::OnScanned(Log* log, Task* task, StoreOutput* output) {
+  Work* work = &work_.at(log->number);
+  const int64_t end = work->replayed.trusted_end;
+  if (flush()) {
+    // Here, or in a segment after it, the log ends.
+    while (log->active().base > task->base) {
+      logs_->RemoveSegment(log, log->active(), output);
+      log->segments.pop_back();
+    }
+    log->extent.end = std::max(task->end, log->active().base);
+    log->extent.start = std::min(log->extent.start, log->extent.end);
+    log->file_end = log->extent.end;
+    for (const EpochStart& epoch : work->epochs) {
+      if (epoch.start <= log->extent.end) log->extent.Begin(epoch);
+    }
+    for (const Bytes& bytes : task->headers) {
+      const records::BatchHeader header = records::HeaderOf({bytes, Bytes()});
+      log->extent.Begin({header.partition_leader_epoch, header.base_offset});
+    }
+  } else if (work->replayed.ends_with_batch && end > log->active().base && task->end != end) {
+    return Fatal(Describe(Directory::kLogs, log->directory) + " ends at offset " +
+                     std::to_string(task->end) + ", but it had all up to " + std::to_string(end),
+                 output);
+  }
+  Segment& active = log->active();
+  const uint64_t position = active.base > task->base ? 0 : task->position;
+  active.indexed = true;
+  if (work->replayed.touched || flush() || position != active.bytes) {
+    if (position != active.bytes && flush()) {
+      output->events.push_back({.kind = EventKind::kLogCut, .detail = active.bytes - position});
+    }
+    logs_->CutAt(log, active.base, position, log->file_end, output);
+  }
+  active.max_timestamp = active.index.max_timestamp();
+  for (Bytes& header : task->headers) {
+    if (records::HeaderOf({header, Bytes()}).next_offset() > work->snapshot_offset) {
+      work->headers.push_back(std::move(header));
+    }
+  }
+  ReadFirst(work, output);
+}
+
+void Logs::Recovery::ReadFirst(Work* work, StoreOutput* output) {
+  Log* log = work->log;
+  if (log->active().bytes == 0) return Append(work, output);
+  work->step = Step::kFirst;
+  Issue(log->number,
+        {.kind = OpKind::kRead,
+         .file = log->Path(log->active().base, LogFileKind::kLog),
+         .size = records::kBatchHeaderBytes},
+        output);
+}
+
+void Logs::Recovery::Append(Work* work, StoreOutput* output) {
+  Log* log = work->log;
+  for (LogAppend& append : work->replayed.appends) {
+    absl::StatusOr<std::vector<BatchSlice>> batches = SplitBatches(append);
+    LS_CHECK(batches.ok());
+    for (const BatchSlice& batch : *batches) {
+      if (batch.end > work->snapshot_offset)
+        work->headers.push_back(Bytes::Copy(batch.header.view()));
+    }
+    // A gap before it (a truncation into a batch) is one in the file, too.
+    logs_->Apply(log, std::move(append), output);
+    logs_->Cache(log, *std::move(batches));
+  }
+  work->replayed.appends.clear();
+  log->file_end = log->extent.end;
+  log->readable_end = log->file_end;
+  work->step = Step::kDone;
+  --running_;
+}
+
+}  // namespace lockstep::storage

@@ -1,0 +1,87 @@
+// Brings the files of all partition logs to what the journal says (kFsync), or finds out what they
+// hold (kFlush). What it decides in each case, and why: log_replay.h; docs/disk.md, "Partition
+// logs".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "core/storage/logs.h"
+
+namespace lockstep::storage {
+
+class Logs::Recovery {
+ public:
+  Recovery(Logs* logs, LogReplay replay, uint64_t oldest);
+
+  void Start(StoreOutput* output);
+  void OnDone(const Operation& operation, const FileDone& done, StoreOutput* output);
+  void OnScanned(Log* log, Task* task, StoreOutput* output);
+  // A scan has come to bytes that are no batch. False: they should be one.
+  bool MayEndHere(const Task& task) const;
+  // Begins what can begin; ends recovery when everything has ended.
+  void Continue(StoreOutput* output);
+
+ private:
+  enum class Step : uint8_t {
+    kWaiting,
+    kListing,
+    kTimes,     // the largest timestamps of complete segments
+    kEpochs,    // kFlush
+    kSnapshot,  // the newest one of the producers
+    kScanning,
+    kFirst,  // the first batch of the active segment
+    kDone
+  };
+  struct Work {
+    Log* log = nullptr;
+    ReplayedLog replayed;
+    Step step = Step::kWaiting;
+    bool exists = false;
+    bool snapshots_removed = false;
+    size_t reads_left = 0;
+    Bytes snapshot;
+    int64_t snapshot_offset = 0;
+    std::vector<EpochStart> epochs;  // kFlush: of the file
+    std::vector<Bytes> headers;
+  };
+
+  bool flush() const { return logs_->options_.durability == Durability::kFlush; }
+  void Issue(LogNumber log, FileOp op, StoreOutput* output);
+  void Fatal(std::string sentence, StoreOutput* output);
+  void OnRoot(const FileDone& done, StoreOutput* output);
+  void OnRootRead(const Operation& operation, const FileDone& done);
+  void RemoveDirectory(const std::string& name, StoreOutput* output);
+  void Begin(Work* work, StoreOutput* output);
+  void OnListed(Work* work, const FileDone& done, StoreOutput* output);
+  void Renew(Work* work, const FileDone& done, StoreOutput* output);
+  // False: fatal.
+  bool TakeSegments(Work* work, const FileDone& done, StoreOutput* output);
+  void TakeSnapshots(Work* work, const std::vector<int64_t>& found, StoreOutput* output);
+  void ReadTimes(Work* work, StoreOutput* output);
+  void ReadEpochs(Work* work, StoreOutput* output);
+  void ReadSnapshot(Work* work, StoreOutput* output);
+  void Scan(Work* work, StoreOutput* output);
+  void ReadFirst(Work* work, StoreOutput* output);
+  void Append(Work* work, StoreOutput* output);
+  int64_t Hint(const absl::btree_map<std::string, int64_t>& hints, const Log& log) const;
+
+  Logs* logs_;
+  LogReplay replay_;
+  const uint64_t oldest_;
+  absl::btree_map<LogNumber, Work> work_;
+  size_t root_left_ = 0;  // operations on what is not of one log
+  bool listed_ = false;
+  size_t running_ = 0;
+  bool clean_ = false;  // kFlush: the marker was there
+  int64_t clean_epoch_ = 0;
+  // By the directory's name.
+  absl::btree_map<std::string, int64_t> high_watermarks_;
+  absl::btree_map<std::string, int64_t> recovery_points_;
+  absl::btree_map<std::string, int64_t> starts_;
+};
+
+}  // namespace lockstep::storage

@@ -1,0 +1,249 @@
+// Partition logs behind the journal: what one incarnation does, and what the next one finds.
+#include <gtest/gtest.h>
+
+#include "tests/support/log_harness.h"
+
+namespace lockstep::storage {
+namespace {
+
+StoreOptions Options(Durability durability = Durability::kFsync, uint64_t cache_bytes = 0) {
+  StoreOptions options{.server = {1}, .segment_bytes = 4096};
+  options.logs = LogOptions{.durability = durability,
+                            .segment_bytes = 1000,
+                            .index_interval_bytes = 150,
+                            .cache_bytes = cache_bytes,
+                            .journal_bytes_max = 16384};
+  return options;
+}
+
+class LogStore : public testing::Test {
+ protected:
+  explicit LogStore(StoreOptions options = Options()) : h_(options) { Recover(); }
+  void Recover() {
+    h_.RestartAndRecover();
+    ASSERT_EQ(h_.CheckRecovered(), "");
+  }
+  void Settle() {
+    h_.Flush();
+    h_.RunUntilIdle();
+    ASSERT_EQ(h_.fatal(), "");
+    ASSERT_EQ(h_.persisted(), h_.changed());
+  }
+  void LosePower() {
+    h_.Crash([] { return false; });
+    Recover();
+  }
+  LogNumber Twenty() {
+    const LogNumber log = h_.Create("topic", 0);
+    for (int i = 0; i < 20; ++i) h_.Append(log, 1 + i / 5, 1 + i % 3, 50, 1000 + 10 * i);
+    Settle();
+    return log;
+  }
+  std::string Find(LogNumber log, int64_t timestamp) {
+    h_.Search(log, timestamp);
+    h_.RunUntilIdle();
+    const LogSearchDone& done = h_.searches().back();
+    if (done.status != LogReadDone::Status::kOk) return "failed";
+    if (!done.batch.has_value()) return "none";
+    return std::to_string(records::ParseBatchHeader(done.batch->view())->max_timestamp);
+  }
+  LogHarness h_;
+};
+
+TEST_F(LogStore, WhatWasAppendedIsFoundByTheNextIncarnation) {
+  Twenty();
+  LosePower();
+  EXPECT_EQ(h_.recovered()->logs.at(0).epochs.size(), 4u);
+}
+
+class ManyLogs : public LogStore {
+ protected:
+  static StoreOptions Large() {
+    StoreOptions options{.server = {1}};
+    options.logs = LogOptions{};
+    return options;
+  }
+  ManyLogs() : LogStore(Large()) {}
+};
+
+TEST_F(ManyLogs, AppendsToAThousandCostOneSync) {
+  std::vector<LogNumber> logs;
+  for (int i = 0; i < 1000; ++i) logs.push_back(h_.Create("topic", i));
+  Settle();
+  for (int round = 1; round <= 3; ++round) {
+    const uint64_t before = h_.syncs();
+    for (const LogNumber log : logs) h_.Append(log, 1, 1, 0);
+    Settle();
+    EXPECT_EQ(h_.syncs() - before, 1u);
+  }
+}
+
+TEST_F(LogStore, TheJournalStaysShortAndNothingIsLost) {
+  const LogNumber log = Twenty();
+  const LogNumber idle = h_.Create("idle", 0);
+  h_.Append(idle, 1, 1, 10);
+  for (int i = 0; i < 400; ++i) {
+    h_.Append(log, 5, 1, 300);
+    if (i % 5 == 0) Settle();
+  }
+  Settle();
+  EXPECT_LE(h_.disk().Names(Directory::kLog).size(), 7u);
+  EXPECT_GT(h_.CountEvents(EventKind::kSegmentDropped), 10u);
+  EXPECT_FALSE(h_.rolled().empty());
+  LosePower();
+}
+
+TEST_F(LogStore, SearchFindsTheFirstBatchThatIsLateEnough) {
+  const LogNumber log = Twenty();
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(Find(log, 0), "1000");
+    EXPECT_EQ(Find(log, 1001), "1010");
+    EXPECT_EQ(Find(log, 1100), "1100");
+    EXPECT_EQ(Find(log, 1185), "1190");
+    EXPECT_EQ(Find(log, 1191), "none");
+    LosePower();
+  }
+}
+
+TEST_F(LogStore, LostAndDamagedIndexesAreMadeAnew) {
+  const LogNumber log = Twenty();
+  for (const std::string& name : h_.disk().Names(Directory::kLogs, "topic-0")) {
+    if (name.ends_with(".index")) h_.disk().Put(Directory::kLogs, "topic-0/" + name, "garbage");
+    if (name.ends_with(".timeindex")) h_.disk().Remove(Directory::kLogs, "topic-0/" + name);
+  }
+  h_.Kill();
+  Recover();
+  EXPECT_EQ(Find(log, 1100), "1100");
+  EXPECT_EQ(Find(log, 1191), "none");
+}
+
+TEST_F(LogStore, DamageIsTheReadersLossAndNotHandedOut) {
+  const LogNumber log = Twenty();
+  std::string name = "topic-0/" + LogFileName(0, LogFileKind::kLog);
+  std::string content = *h_.disk().Get(Directory::kLogs, name);
+  content[80] ^= 1;
+  h_.disk().Put(Directory::kLogs, name, content);
+  h_.Read(log, 0);
+  h_.RunUntilIdle();
+  EXPECT_EQ(h_.reads().back().status, LogReadDone::Status::kFailed);
+  EXPECT_EQ(h_.CountEvents(EventKind::kLogDamaged), 1u);
+  EXPECT_EQ(h_.fatal(), "");
+}
+
+TEST_F(LogStore, ReadsEndAtTheLimitButForTheFirstBatch) {
+  const LogNumber log = Twenty();
+  h_.Read(log, 1, 1);
+  h_.RunUntilIdle();
+  ASSERT_EQ(h_.reads().back().batches.size(), 1u);
+  EXPECT_EQ(records::ParseBatchHeader(h_.reads().back().batches[0].view())->base_offset, 1);
+  const int64_t end = h_.Now().logs.at(log).extent.end;
+  h_.Read(log, end);
+  EXPECT_EQ(h_.reads().back().status, LogReadDone::Status::kOk);
+  EXPECT_TRUE(h_.reads().back().batches.empty());
+  h_.Read(log, end + 1);
+  EXPECT_EQ(h_.reads().back().status, LogReadDone::Status::kOutOfRange);
+  h_.Do(log, LogStart{10});
+  h_.Read(log, 9);
+  EXPECT_EQ(h_.reads().back().status, LogReadDone::Status::kOutOfRange);
+}
+
+TEST_F(LogStore, AReadNeverGivesWhatIsCutMeanwhile) {
+  const LogNumber log = Twenty();
+  h_.Read(log, 0);
+  h_.Do(log, LogTruncate{5});
+  h_.Append(log, 9, 30, 10);
+  h_.Flush();
+  h_.RunUntilIdle();
+  ASSERT_EQ(h_.reads().size(), 1u);
+  int64_t end = 0;
+  for (const Bytes& batch : h_.reads()[0].batches) {
+    end = records::ParseBatchHeader(batch.view())->next_offset();
+  }
+  EXPECT_LE(end, 5);
+  LosePower();
+}
+
+TEST_F(LogStore, RetentionGivesUpWholeSegments) {
+  const LogNumber log = Twenty();
+  const int64_t end = h_.Now().logs.at(log).extent.end;
+  EXPECT_EQ(h_.store().RetentionStart(log, 0, 0, end), 0);
+  const int64_t start = h_.store().RetentionStart(log, 1100, 0, end);
+  EXPECT_GT(start, 0);
+  EXPECT_LT(start, end);
+  EXPECT_EQ(h_.store().RetentionStart(log, 1100, 0, 0), 0);  // not above the high watermark
+  const uint64_t bytes = h_.store().LogBytes(log);
+  h_.Do(log, LogStart{h_.store().RetentionStart(log, 0, 1, end)});
+  Settle();
+  EXPECT_LT(h_.store().LogBytes(log), bytes);
+  EXPECT_LE(h_.store().LogBytes(log), 1000u);
+  LosePower();
+}
+
+TEST_F(LogStore, ADirectoryOfNobodyIsLeftAlone) {
+  h_.disk().Put(Directory::kLogs, "other-0/file", "text");
+  h_.Kill();
+  Recover();
+  EXPECT_EQ(h_.CountEvents(EventKind::kLogStray), 1u);
+  EXPECT_EQ(h_.disk().Get(Directory::kLogs, "other-0/file"), "text");
+  const LogNumber log = h_.Create("other", 0);  // it gets out of the way
+  h_.Append(log, 1);
+  Settle();
+  LosePower();
+}
+
+TEST_F(LogStore, ALogWhoseFilesAreGoneStopsTheServer) {
+  const LogNumber log = Twenty();
+  for (int i = 0; i < 300; ++i) {
+    h_.Append(log, 5, 1, 300);
+    if (i % 5 == 0) Settle();
+  }
+  Settle();
+  h_.disk().Remove(Directory::kLogs, "topic-0/" + LogFileName(0, LogFileKind::kLog));
+  h_.Kill();
+  h_.RestartAndRecover();
+  EXPECT_NE(h_.fatal(), "");
+}
+
+TEST_F(LogStore, FilesAreKafkas) {
+  const LogNumber log = Twenty();
+  h_.store().SetHighWatermark(log, 7);
+  h_.MarkClean();
+  h_.RunUntilIdle();
+  ASSERT_TRUE(h_.clean());
+  const Uuid id{1, 2};
+  EXPECT_EQ(h_.disk().Get(Directory::kLogs, "topic-0/partition.metadata"),
+            "version: 0\ntopic_id: " + id.ToString() + "\n");
+  EXPECT_EQ(h_.disk().Get(Directory::kLogs, "replication-offset-checkpoint"), "0\n1\ntopic 0 7\n");
+  EXPECT_EQ(h_.disk().Get(Directory::kLogs, "topic-0/leader-epoch-checkpoint"),
+            "0\n4\n1 0\n2 9\n3 19\n4 30\n");
+  LosePower();
+  EXPECT_EQ(h_.recovered()->logs.at(0).high_watermark, 7);
+}
+
+class FlushedLogs : public LogStore {
+ protected:
+  FlushedLogs() : LogStore(Options(Durability::kFlush)) {}
+};
+
+TEST_F(FlushedLogs, WhatWasWrittenSurvivesTheProcess) {
+  const LogNumber log = Twenty();
+  h_.Do(log, LogTruncate{12});
+  h_.Append(log, 8, 2, 20);
+  Settle();
+  h_.Kill();
+  Recover();
+  EXPECT_EQ(h_.recovered()->broker_epoch, 0);
+}
+
+TEST_F(FlushedLogs, OnlyACleanStopVouchesForTheBrokerEpoch) {
+  h_.SetBrokerEpoch(5);
+  Twenty();
+  h_.MarkClean();
+  h_.RunUntilIdle();
+  ASSERT_TRUE(h_.clean());
+  LosePower();
+  EXPECT_EQ(h_.recovered()->broker_epoch, 5);
+}
+
+}  // namespace
+}  // namespace lockstep::storage
