@@ -131,6 +131,32 @@ EventStyle StyleOf(EventKind kind) {
       return {LogLevel::kError, "detail"};
     case EventKind::kNotServing:
       return {LogLevel::kWarning, "seconds"};
+    case EventKind::kBrokerRegistered:
+      return {LogLevel::kInfo, "incarnation"};
+    case EventKind::kBrokerUnregistered:
+      return {LogLevel::kWarning, "incarnation"};
+    case EventKind::kBrokerFenced:
+      return {LogLevel::kWarning, "session"};
+    case EventKind::kElected:
+      return {LogLevel::kInfo, "epoch"};
+    case EventKind::kElectionLost:
+      return {LogLevel::kInfo, "epoch"};
+    case EventKind::kUncleanElection:
+      return {LogLevel::kWarning, "epoch"};
+    case EventKind::kHandedOver:
+      return {LogLevel::kInfo, "epoch"};
+    case EventKind::kReassignmentStep:
+      return {LogLevel::kInfo, "partition"};
+    case EventKind::kReplicaOpened:
+      return {LogLevel::kInfo, "partition"};
+    case EventKind::kReplicaClosed:
+      return {LogLevel::kInfo, "partition"};
+    case EventKind::kStateChangeQueueFull:
+      return {LogLevel::kWarning, "requests"};
+    case EventKind::kStateChangeIgnored:
+      return {LogLevel::kInfo, "partition"};
+    case EventKind::kTopicRemoved:
+      return {LogLevel::kInfo, ""};
     case EventKind::kCount:
       break;
   }

@@ -114,6 +114,32 @@ const char* EventName(EventKind kind) {
       return "digest-mismatch";
     case EventKind::kNotServing:
       return "not-serving";
+    case EventKind::kBrokerRegistered:
+      return "broker-registered";
+    case EventKind::kBrokerUnregistered:
+      return "broker-unregistered";
+    case EventKind::kBrokerFenced:
+      return "broker-fenced";
+    case EventKind::kElected:
+      return "elected";
+    case EventKind::kElectionLost:
+      return "election-lost";
+    case EventKind::kUncleanElection:
+      return "unclean-election";
+    case EventKind::kHandedOver:
+      return "handed-over";
+    case EventKind::kReassignmentStep:
+      return "reassignment-step";
+    case EventKind::kReplicaOpened:
+      return "replica-opened";
+    case EventKind::kReplicaClosed:
+      return "replica-closed";
+    case EventKind::kStateChangeQueueFull:
+      return "state-change-queue-full";
+    case EventKind::kStateChangeIgnored:
+      return "state-change-ignored";
+    case EventKind::kTopicRemoved:
+      return "topic-removed";
     case EventKind::kCount:
       break;
   }

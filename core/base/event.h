@@ -47,19 +47,32 @@ enum class EventKind : uint8_t {
   kWatchFired,         // detail = number of watchers
   kBackpressure,       // a connection was paused; detail = connection
   // Partition replication. `peer` is a broker, if that is not 0.
-  kPartitionLeading,    // detail = leader epoch
-  kPartitionFollowing,  // `peer` leads; detail = leader epoch
-  kPartitionResigned,   // detail = leader epoch that it knew
-  kHistoryDiverged,     // leader: `peer`'s history parts from ours; detail = where ours ends
-  kLogTruncated,        // follower: detail = the new log end; reason says why
-  kLogRestarted,        // follower: detail = where the log begins anew; reason says why
-  kFetchRefused,        // leader: `peer` got an error; reason says which
-  kFetchFailed,         // follower: got an error or bad batches; reason says which
-  kIsrShrink,           // wanted: without `peer` (of several, the first); detail = the new size
-  kIsrExpand,           // wanted: with `peer`; detail = the new size
-  kIsrChanged,          // detail = the version that was applied
-  kIsrChangeFailed,     // refused or unknown: reason says which; detail = the version it was from
-  kProducesFailed,      // leader: waiting produces were given up; detail = how many
+  kPartitionLeading,      // detail = leader epoch
+  kPartitionFollowing,    // `peer` leads; detail = leader epoch
+  kPartitionResigned,     // detail = leader epoch that it knew
+  kHistoryDiverged,       // leader: `peer`'s history parts from ours; detail = where ours ends
+  kLogTruncated,          // follower: detail = the new log end; reason says why
+  kLogRestarted,          // follower: detail = where the log begins anew; reason says why
+  kFetchRefused,          // leader: `peer` got an error; reason says which
+  kFetchFailed,           // follower: got an error or bad batches; reason says which
+  kIsrShrink,             // wanted: without `peer` (of several, the first); detail = the new size
+  kIsrExpand,             // wanted: with `peer`; detail = the new size
+  kIsrChanged,            // detail = the version that was applied
+  kIsrChangeFailed,       // refused or unknown: reason says which; detail = the version it was from
+  kProducesFailed,        // leader: waiting produces were given up; detail = how many
+  kBrokerRegistered,      // detail = the incarnation
+  kBrokerUnregistered,    // the session is over; detail = the incarnation
+  kBrokerFenced,          // the session may be over: leaderships are given up
+  kElected,               // this broker leads a partition; detail = leader epoch
+  kElectionLost,          // refused or unknown: reason says which; detail = leader epoch
+  kUncleanElection,       // records may be lost; detail = leader epoch
+  kHandedOver,            // to the preferred replica `peer`; detail = leader epoch
+  kReassignmentStep,      // reason says which; detail = partition
+  kReplicaOpened,         // detail = partition
+  kReplicaClosed,         // its log is deleted; detail = partition
+  kStateChangeQueueFull,  // of `peer`; detail = requests that were dropped
+  kStateChangeIgnored,    // reason says why; detail = partition
+  kTopicRemoved,          // its znodes are gone
   // Consumer groups.
   kGroupsLoaded,        // of the partition in `text`; detail = how many
   kGroupGeneration,     // of the group in `text`: all have joined; detail = the generation

@@ -113,6 +113,8 @@ void Client::Fail(const Pending& pending, ErrorCode error, ClientOutput* output)
 void Client::OnConnected(Instant now, uint64_t connection, ClientOutput* output) {
   if (connection != connection_ || link_ != Link::kDialing) return;
   link_ = Link::kHandshake;
+  handshake_sent_ = now;
+  pings_sent_.clear();
   Transmit(now,
            EncodeConnectRequest({.last_zxid_seen = last_zxid_,
                                  .timeout_ms = options_.session_timeout_ms,
@@ -134,6 +136,7 @@ void Client::OnWake(Instant now, ClientOutput* output) {
   }
   if (timers_.Expired(Timer::kPing, now)) {
     Transmit(now, EncodeRequest(kXidPing, OpCode::kPing, PingRequest()), output);
+    pings_sent_.push_back(now);
   }
 }
 
@@ -205,6 +208,7 @@ void Client::SendWaiting(Instant now, ClientOutput* output) {
     Pending& oldest = waiting_.front();
     Transmit(now, std::move(oldest.frame), output);
     oldest.frame = Bytes();
+    oldest.sent = now;
     sent_.push_back(std::move(oldest));
     waiting_.pop_front();
   }
@@ -271,7 +275,13 @@ bool Client::OnFrame(Instant now, const Bytes& frame, ClientOutput* output) {
     failures_ = order_.size() - 1;
     return false;
   }
-  if (header->xid == kXidPing || header->xid == kXidSetWatches) return true;
+  if (header->xid == kXidPing) {
+    if (pings_sent_.empty()) return false;
+    heard_since_ = std::max(heard_since_, pings_sent_.front());
+    pings_sent_.pop_front();
+    return true;
+  }
+  if (header->xid == kXidSetWatches) return true;
   return OnReply(*header, frame, output);
 }
 
@@ -287,6 +297,7 @@ bool Client::OnConnectResponse(Instant now, const Bytes& frame, ClientOutput* ou
   session_ = response->session;
   password_ = response->password;
   timeout_ms_ = response->timeout_ms;
+  heard_since_ = handshake_sent_;
   link_ = Link::kUp;
   failures_ = 0;
   retry_ = options_.retry_min;
@@ -321,6 +332,7 @@ bool Client::OnReply(const ReplyHeader& header, const Bytes& frame, ClientOutput
   if (!body.ok()) return false;
   const Pending pending = std::move(sent_.front());
   sent_.pop_front();
+  heard_since_ = std::max(heard_since_, pending.sent);
   if (pending.call == 0) {
     output->closes.push_back(connection_);
     Finish(ClientState::kClosed, ErrorCode::kConnectionLoss, output);

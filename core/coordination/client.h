@@ -104,6 +104,11 @@ class Client {
   SessionId session() const { return session_; }  // 0 before the first connection
   int32_t timeout_ms() const { return timeout_ms_; }
   Zxid last_zxid() const { return last_zxid_; }
+  // When the newest of the requests (pings, too) that have been answered was sent. The server has
+  // heard of the session then or later, so that it does not expire before timeout_ms after it,
+  // less how long the server that was asked keeps that from the leader (half a tick). For owners
+  // that have to stop before their session can be over.
+  Instant heard_since() const { return heard_since_; }
   size_t calls_under_way() const { return sent_.size() + waiting_.size(); }
 
  private:
@@ -127,6 +132,7 @@ class Client {
     std::string path;       // of the watch
     WatcherType removed{};  // kRemoved
     Bytes frame;            // until sent
+    Instant sent{0};
   };
 
   bool over() const { return state_ == ClientState::kExpired || state_ == ClientState::kClosed; }
@@ -170,9 +176,12 @@ class Client {
 
   uint64_t next_call_ = 1;
   int32_t next_xid_ = 1;
-  std::deque<Pending> sent_;     // in the order in which they are answered
-  std::deque<Pending> waiting_;  // for a connection
-  bool closing_ = false;         // closeSession was sent
+  Instant heard_since_{0};
+  Instant handshake_sent_{0};
+  std::deque<Instant> pings_sent_;  // not answered, on this connection
+  std::deque<Pending> sent_;        // in the order in which they are answered
+  std::deque<Pending> waiting_;     // for a connection
+  bool closing_ = false;            // closeSession was sent
 
   // Watches that have neither fired nor been removed, by what setWatches2 calls them.
   absl::btree_set<std::string> data_watches_;

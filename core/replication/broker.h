@@ -58,6 +58,8 @@ struct BrokerOptions {
   uint32_t fetch_entry_max_bytes = 1 << 20;
   Duration high_watermark_checkpoint_interval = Seconds(5);
   Duration retention_check_interval = Seconds(300);
+  int64_t retention_ms = int64_t{7} * 24 * 3600 * 1000;  // unless the topic says so; -1: for ever
+  int64_t retention_bytes = -1;                          // of a partition; -1: no limit
   storage::LogOptions log;
   Rules rules;
 };
@@ -176,6 +178,15 @@ struct BrokerOutput {
   std::vector<ReadLog> reads;
   std::vector<std::pair<storage::LogNumber, Offset>> high_watermarks;
   bool checkpoint_high_watermarks = false;
+  // Whether old records can go is the Store's to say: RetentionStart of each of these, answered by
+  // OnRetentionStart if that is above the log's start.
+  struct Retention {
+    storage::LogNumber log;
+    int64_t before_ms = -1;  // largest timestamps below it are too old; -1: none are
+    uint64_t bytes_max = 0;  // 0: no limit
+    Offset high_watermark = 0;
+  };
+  std::vector<Retention> retentions;
 
   coordination::ClientOutput coordination;  // dials, sends, closes for the host
 
@@ -230,6 +241,7 @@ struct BrokerOutput {
   };
   std::vector<AdminDone> admin_done;
   bool metadata_changed = false;
+  bool producer_ids = false;  // TakeProducerId has some again
   std::vector<Event> events;
   // This broker must stop: its broker.id is taken, ...
   std::optional<std::string> fatal;
@@ -266,7 +278,9 @@ class Broker {
                     BrokerOutput* output);
   // Everything up to `id` is durable.
   void OnLogPersisted(Instant now, storage::LogWriteId id, BrokerOutput* output);
+  // Of BrokerOutput::reads alone: the ids are this machine's own.
   void OnLogRead(Instant now, storage::LogReadDone done, BrokerOutput* output);
+  void OnRetentionStart(Instant now, storage::LogNumber log, Offset start, BrokerOutput* output);
 
   // ---- The layer above.
   // null: not hosted here. Valid until the next non-const call.

@@ -1,0 +1,213 @@
+#include "core/replication/fetch_server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace lockstep::replication {
+namespace {
+
+// A follower has one request under way, and at times one more that releases the first.
+constexpr size_t kQueueMax = 4;
+
+}  // namespace
+
+void FetchServer::OnRequest(Instant now, ConnectionId id, ReplicaFetchRequest request,
+                            BrokerOutput* output) {
+  Connection& connection = connections_[id];
+  if (connection.answering) {
+    if (connection.queue.size() >= kQueueMax) {
+      output->closes.push_back(id);
+      return OnClosed(now, id);
+    }
+    connection.queue.push_back(std::move(request));
+    return;
+  }
+  if (connection.answer.sequence != 0) {
+    // The follower has something new to say; what it asked for before is answered first.
+    connection.queue.push_back(std::move(request));
+    connection.answering = true;
+    return Continue(now, id, &connection, output);
+  }
+  Begin(now, id, &connection, std::move(request), output);
+}
+
+void FetchServer::Begin(Instant now, ConnectionId id, Connection* connection,
+                        ReplicaFetchRequest request, BrokerOutput* output) {
+  Answer& answer = connection->answer;
+  answer = {.sequence = request.sequence,
+            .follower = request.follower,
+            .entry_max_bytes = request.entry_max_bytes,
+            .bytes_left = request.max_bytes};
+  answer.response.sequence = request.sequence;
+  answer.items.reserve(request.entries.size());
+  bool news = false;
+  for (const ReplicaFetchRequest::Entry& entry : request.entries) {
+    Item item{.asked = entry};
+    if (host_->Find(entry.partition) == nullptr) {
+      item.error = FetchError::kUnknownPartition;
+      news = true;
+    } else {
+      Partition::FetchDecision decision = host_->OnFetch(now, request, entry, output);
+      item.error = decision.error;
+      item.diverging = decision.diverging;
+      item.read_from = decision.read_from;
+      item.counted = decision.error == FetchError::kNone;
+      news = news || decision.news;
+    }
+    answer.items.push_back(std::move(item));
+  }
+  if (news || request.max_wait_ms <= 0) {
+    connection->answering = true;
+    return Continue(now, id, connection, output);
+  }
+  connection->deadline = now + Milliseconds(request.max_wait_ms);
+  for (const Item& item : answer.items) {
+    std::vector<ConnectionId>& waiting = waiting_[item.asked.partition];
+    std::erase_if(waiting, [&](ConnectionId other) { return !connections_.contains(other); });
+    if (std::find(waiting.begin(), waiting.end(), id) == waiting.end()) waiting.push_back(id);
+  }
+}
+
+void FetchServer::OnAppended(const PartitionId& partition) {
+  auto at = waiting_.find(partition);
+  if (at == waiting_.end()) return;
+  for (ConnectionId id : at->second) {
+    if (auto connection = connections_.find(id); connection != connections_.end()) {
+      connection->second.woken = true;
+    }
+  }
+  waiting_.erase(at);
+}
+
+ReplicaFetchResponse::Entry FetchServer::EntryOf(const Item& item) const {
+  ReplicaFetchResponse::Entry entry{.partition = item.asked.partition,
+                                    .error = item.error,
+                                    .leader_epoch = item.asked.leader_epoch,
+                                    .fetch_offset = item.asked.fetch_offset,
+                                    .diverging = item.diverging};
+  const Partition* partition = host_->Find(item.asked.partition);
+  if (entry.error != FetchError::kNone) {
+    if (partition != nullptr) entry.leader_epoch = partition->leader_epoch();
+    return entry;
+  }
+  // It has waited: what was decided then counts only under the same leadership.
+  if (partition == nullptr || partition->role() != Role::kLeader ||
+      partition->leader_epoch() != item.asked.leader_epoch) {
+    entry.error = FetchError::kNotLeader;
+    entry.diverging.reset();
+    return entry;
+  }
+  entry.high_watermark = partition->high_watermark();
+  entry.log_start = partition->log_start();
+  return entry;
+}
+
+void FetchServer::Continue(Instant now, ConnectionId id, Connection* connection,
+                           BrokerOutput* output) {
+  Answer& answer = connection->answer;
+  while (answer.next < answer.items.size() && answer.reads < kReadsMax) {
+    const size_t index = answer.next;
+    const Item& item = answer.items[index];
+    ReplicaFetchResponse::Entry entry = EntryOf(item);
+    if (entry.error == FetchError::kNone && !entry.diverging.has_value()) {
+      const Partition* partition = host_->Find(item.asked.partition);
+      if (item.read_from < partition->log_end()) {
+        if (answer.bytes_left <= 0) {
+          ++answer.next;
+          continue;
+        }
+        const auto limit =
+            static_cast<uint32_t>(std::min<int64_t>(answer.entry_max_bytes, answer.bytes_left));
+        const uint64_t read = next_read_++;
+        reads_[read] = {id, answer.sequence, index};
+        output->reads.push_back(
+            {{read}, host_->LogOf(item.asked.partition), item.read_from, std::max(limit, 1u)});
+        ++answer.reads;
+        ++answer.next;
+        continue;
+      }
+      const bool news = entry.high_watermark > item.asked.high_watermark ||
+                        entry.log_start != item.asked.log_start;
+      if (!news) {
+        ++answer.next;
+        continue;
+      }
+    }
+    answer.response.entries.push_back(std::move(entry));
+    ++answer.next;
+  }
+  if (answer.reads > 0 || answer.next < answer.items.size()) return;
+  output->sends.push_back({id, std::move(answer.response)});
+  Settle(now, connection);
+  if (connection->queue.empty()) return;
+  ReplicaFetchRequest request = std::move(connection->queue.front());
+  connection->queue.pop_front();
+  Begin(now, id, connection, std::move(request), output);
+}
+
+// The answer has left, or never will.
+void FetchServer::Settle(Instant now, Connection* connection) {
+  for (const Item& item : connection->answer.items) {
+    if (item.counted && host_->Find(item.asked.partition) != nullptr) {
+      host_->OnFetchAnswered(now, connection->answer.follower, item.asked.partition);
+    }
+  }
+  connection->answer = {};
+  connection->answering = connection->woken = false;
+  connection->deadline = Instant::Never();
+}
+
+void FetchServer::OnRead(Instant now, storage::LogReadDone done, BrokerOutput* output) {
+  auto at = reads_.find(done.id.value);
+  if (at == reads_.end()) return;
+  const Read read = at->second;
+  reads_.erase(at);
+  auto found = connections_.find(read.connection);
+  if (found == connections_.end()) return;
+  Connection& connection = found->second;
+  Answer& answer = connection.answer;
+  if (!connection.answering || answer.sequence != read.sequence) return;
+  LS_CHECK_GT(answer.reads, size_t{0});
+  --answer.reads;
+  ReplicaFetchResponse::Entry entry = EntryOf(answer.items[read.item]);
+  using Status = storage::LogReadDone::Status;
+  if (entry.error == FetchError::kNone && done.status == Status::kFailed) {
+    entry.error = FetchError::kStorage;
+  }
+  if (entry.error == FetchError::kNone) {
+    entry.batches = std::move(done.batches);
+    for (const Bytes& batch : entry.batches) {
+      answer.bytes_left -= static_cast<int64_t>(batch.size());
+    }
+  }
+  answer.response.entries.push_back(std::move(entry));
+  if (answer.reads == 0) Continue(now, read.connection, &connection, output);
+}
+
+void FetchServer::OnClosed(Instant now, ConnectionId id) {
+  auto at = connections_.find(id);
+  if (at == connections_.end()) return;
+  Settle(now, &at->second);
+  connections_.erase(at);
+}
+
+void FetchServer::Flush(Instant now, BrokerOutput* output) {
+  for (auto& [id, connection] : connections_) {
+    if (connection.answering || connection.answer.sequence == 0) continue;
+    if (!connection.woken && connection.deadline > now) continue;
+    connection.answering = true;
+    Continue(now, id, &connection, output);
+  }
+}
+
+Instant FetchServer::next_deadline() const {
+  Instant next = Instant::Never();
+  for (const auto& [id, connection] : connections_) {
+    if (!connection.answering) next = std::min(next, connection.deadline);
+  }
+  return next;
+}
+
+}  // namespace lockstep::replication
