@@ -86,10 +86,14 @@ ReplicaFetchResponse::Entry FetchServer::EntryOf(const Item& item) const {
                                     .error = item.error,
                                     .leader_epoch = item.asked.leader_epoch,
                                     .fetch_offset = item.asked.fetch_offset,
+                                    .last_fetched_epoch = item.asked.last_fetched_epoch,
                                     .diverging = item.diverging};
   const Partition* partition = host_->Find(item.asked.partition);
   if (entry.error != FetchError::kNone) {
-    if (partition != nullptr) entry.leader_epoch = partition->leader_epoch();
+    if (partition != nullptr) {
+      entry.leader_epoch = partition->leader_epoch();
+      entry.log_start = partition->log_start();  // where a follower that is below it begins anew
+    }
     return entry;
   }
   // It has waited: what was decided then counts only under the same leadership.

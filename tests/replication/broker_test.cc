@@ -450,6 +450,7 @@ TEST(Broker, ConfigsAreValidatedAndTakeEffect) {
   EXPECT_EQ(cluster.Admin(1, SetTopicConfigs{"t", {{"min.insync.replicas", "2"}}}),
             AdminError::kNone);
   cluster.Crash(2);
+  cluster.Produce(1, "t", 0);  // which it misses
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Isr("t", 0).size() == 1; }));
   const ProduceId id = cluster.Produce(1, "t", 0);
   EXPECT_EQ(cluster.Produced(id), ProduceError::kNotEnoughReplicas);
