@@ -125,6 +125,11 @@ EventStyle StyleOf(EventKind kind) {
       return {LogLevel::kInfo, "version"};
     case EventKind::kProducesFailed:
       return {LogLevel::kInfo, "produces"};
+    case EventKind::kGroupsLoaded:
+      return {LogLevel::kInfo, "groups"};
+    case EventKind::kGroupGeneration:
+    case EventKind::kGroupMemberExpired:
+      return {LogLevel::kInfo, "generation"};
     case EventKind::kDigestCompared:
       return {LogLevel::kDebug, "detail"};
     case EventKind::kDigestMismatch:
