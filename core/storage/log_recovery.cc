@@ -316,8 +316,11 @@ bool Logs::Recovery::TakeSegments(Work* work, const FileDone& done, StoreOutput*
     remove(LogFileName(it->first, LogFileKind::kLog));
     it = segments.erase(it);
   }
-  if (segments.empty() || segments.begin()->first > start) {
-    if (start < end || !work->replayed.touched) {
+  // The log begins at or above T: nothing below is needed, and of the segments there any may have
+  // been removed already.
+  const bool nothing_needed = work->replayed.touched && start >= end;
+  if (nothing_needed || segments.empty() || segments.begin()->first > start) {
+    if (!nothing_needed) {
       Fatal(Describe(Directory::kLogs, log->directory) + " lacks the segment of offset " +
                 std::to_string(start),
             output);
