@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -44,7 +45,8 @@ class GroupsRig {
 
   // Another coordinator; it leads nothing yet.
   void Restart() {
-    groups_.emplace(options_, RandomStream(seed_, ServerId{1}, ++incarnation_, 0));
+    groups_ =
+        std::make_unique<Groups>(options_, RandomStream(seed_, ServerId{1}, ++incarnation_, 0));
     groups_->SetWallClock(now_, kUnixMs + now_.ns / 1'000'000);
     groups_->SetPartitions(kPartitions);
     appends_.clear();
@@ -304,12 +306,12 @@ class GroupsRig {
     }
   }
 
-  const GroupsOptions options_;
-  const uint64_t seed_;
+  GroupsOptions options_;
+  uint64_t seed_;
   uint64_t incarnation_ = 0;
   int32_t epoch_ = 0;
   Instant now_ = Instant{1'000'000'000};
-  std::optional<Groups> groups_;
+  std::unique_ptr<Groups> groups_;
   GroupsOutput output_;
   uint64_t last_request_ = 0;
   std::map<uint64_t, GroupResponse> replies_;
