@@ -95,7 +95,8 @@ class FrontEnd {
   // Whether the connection was accepted, and neither side has closed it.
   bool Has(ConnectionId connection) const;
   // `bytes` more of what was sent have left the host.
-  void OnWritten(Instant now, ConnectionId connection, uint64_t bytes, FrontEndOutput* output);
+  void OnWritten(Instant now, ConnectionId connection, uint64_t bytes, FrontEndOutput* output,
+                 replication::BrokerOutput* broker_output);
 
   // What a step of the broker brought about: log events, ends of produces and admin requests,
   // high watermarks, metadata. Everything else in it is the server's.
@@ -106,9 +107,9 @@ class FrontEnd {
   void OnLogSearch(Instant now, const storage::LogSearchDone& done, FrontEndOutput* output,
                    replication::BrokerOutput* broker_output);
   // The log's active segment rolled: a producer snapshot is wanted.
-  void OnLogRolled(storage::LogNumber log, FrontEndOutput* output);
+  void OnLogRolled(Instant now, storage::LogNumber log, FrontEndOutput* output);
   // Producer snapshots of all logs, for a clean stop.
-  void SnapshotProducers(FrontEndOutput* output);
+  void SnapshotProducers(Instant now, FrontEndOutput* output);
 
   void OnWake(Instant now, FrontEndOutput* output, replication::BrokerOutput* broker_output);
   Instant next_deadline() const;

@@ -200,4 +200,39 @@ std::optional<BatchReader::Item> BatchReader::Next() {
   return Item{*header, batch};
 }
 
+std::optional<SlicedBatches::Item> SlicedBatches::Next() {
+  while (slice_ < slices_.size() && at_ == slices_[slice_].size()) {
+    slice_++;
+    at_ = 0;
+  }
+  if (slice_ == slices_.size()) return std::nullopt;
+  Item item;
+  LS_CHECK_GE(slices_[slice_].size() - at_, kBatchHeaderBytes);
+  item.header = HeaderOf({.header = slices_[slice_].Slice(at_, kBatchHeaderBytes), .records = {}});
+  size_t left = item.header.size();
+  while (left > 0) {
+    LS_CHECK_LT(slice_, slices_.size());
+    const Bytes& slice = slices_[slice_];
+    const size_t part = std::min(left, slice.size() - at_);
+    if (part > 0) item.slices.push_back(slice.Slice(at_, part));
+    left -= part;
+    at_ += part;
+    if (left > 0) {
+      slice_++;
+      at_ = 0;
+    }
+  }
+  return item;
+}
+
+Batch SlicedBatches::Item::Joined() const {
+  if (slices.size() == 1) return Batch::Of(slices[0]);
+  return Batch::Of(Bytes::Build(header.size(), [&](char* to) {
+    for (const Bytes& slice : slices) {
+      std::memcpy(to, slice.data(), slice.size());
+      to += slice.size();
+    }
+  }));
+}
+
 }  // namespace lockstep::records

@@ -218,4 +218,25 @@ class BatchReader {
   absl::Status status_;
 };
 
+// Goes through batches that lie in several slices, as logs hand them over: each begins in a slice
+// that holds its whole header, and may go on in those after it.
+class SlicedBatches {
+ public:
+  struct Item {
+    BatchHeader header;
+    std::vector<Bytes> slices;  // of this batch alone
+    // In one piece: a copy, unless it lies in one.
+    Batch Joined() const;
+  };
+
+  // `slices` outlives this, and holds whole batches that have been checked.
+  explicit SlicedBatches(const std::vector<Bytes>& slices) : slices_(slices) {}
+  std::optional<Item> Next();
+
+ private:
+  const std::vector<Bytes>& slices_;
+  size_t slice_ = 0;
+  size_t at_ = 0;  // in it
+};
+
 }  // namespace lockstep::records

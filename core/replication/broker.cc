@@ -448,6 +448,7 @@ const Partition* Broker::FindPartition(const PartitionId& id) const {
 }
 storage::LogNumber Broker::LogOf(const PartitionId& id) const { return impl_->LogOf(id); }
 const Metadata& Broker::metadata() const { return impl_->metadata(); }
+const BrokerOptions& Broker::options() const { return impl_->options(); }
 bool Broker::may_lead(Instant now) const { return impl_->may_lead(now); }
 bool Broker::Produce(Instant now, const PartitionId& partition, ProduceId id, Acks acks,
                      Instant deadline, std::vector<Bytes> batch, int32_t records,

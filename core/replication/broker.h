@@ -217,6 +217,7 @@ struct BrokerOutput {
   struct Truncated {
     PartitionId partition;
     Offset to = 0;
+    bool restarted = false;  // nothing is left: the log is empty and begins at `to`
   };
   struct RoleChanged {
     PartitionId partition;
@@ -287,6 +288,7 @@ class Broker {
   const Partition* FindPartition(const PartitionId& id) const;
   storage::LogNumber LogOf(const PartitionId& id) const;
   const Metadata& metadata() const;
+  const BrokerOptions& options() const;
   // True while this broker may act as leader: registered, and its session certainly alive.
   bool may_lead(Instant now) const;
   bool Produce(Instant now, const PartitionId& partition, ProduceId id, Acks acks, Instant deadline,

@@ -41,6 +41,7 @@ class Broker::Impl : public FetchServer::Host {
     wall_offset_ms_ = unix_ms - now.ns / 1'000'000;
   }
   void Stop(Instant now, BrokerOutput* output);
+  const BrokerOptions& options() const { return options_; }
   bool stopped() const { return phase_ == Phase::kStopped; }
   void OnCoordinationConnected(Instant now, uint64_t connection, BrokerOutput* output);
   void OnCoordinationBytes(Instant now, uint64_t connection, Bytes bytes, BrokerOutput* output);

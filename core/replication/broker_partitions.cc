@@ -199,7 +199,7 @@ void Broker::Impl::DeleteLog(storage::LogNumber log, const std::string& name, co
 void Broker::Impl::Drain(Instant now, Hosted* hosted, PartitionOutput* from, BrokerOutput* output) {
   const PartitionId id = hosted->id;
   if (from->truncated_to.has_value()) {
-    output->log_events.push_back(BrokerOutput::Truncated{id, *from->truncated_to});
+    output->log_events.push_back(BrokerOutput::Truncated{id, *from->truncated_to, from->restarted});
   }
   for (storage::LogChange& change : from->changes) {
     if (const auto* append = std::get_if<storage::LogAppend>(&change);

@@ -1,0 +1,56 @@
+// Between the group coordinator, its clients and its topic.
+#include <utility>
+
+#include "core/kafka/front_end_impl.h"
+#include "core/records/record_batch.h"
+
+namespace lockstep::kafka {
+namespace {
+
+// A commit of offsets that the log does not take in time is refused; Kafka's
+// offsets.commit.timeout.ms.
+constexpr Duration kAppendTimeout = Seconds(5);
+
+}  // namespace
+
+void FrontEnd::Impl::TakeGroupRequest(CallId call, GroupRequest request) {
+  const Call* c = FindCall(call);
+  const std::string client_id = c->client_id;
+  const std::string address = "/" + connections_.at(c->connection).address;
+  groups_.OnRequest(now_, {call}, c->version, request, client_id, address, &groups_out_);
+  CarryGroups();
+}
+
+void FrontEnd::Impl::CarryGroups() {
+  // What carrying it out ends at once may make the coordinator say more.
+  while (!groups_out_.replies.empty() || !groups_out_.appends.empty() ||
+         !groups_out_.events.empty()) {
+    GroupsOutput out;
+    std::swap(out, groups_out_);
+    for (const Event& event : out.events) output_->events.push_back(event);
+    for (const GroupsOutput::Append& append : out.appends) AppendForGroups(append);
+    for (const GroupsOutput::Reply& reply : out.replies) {
+      std::visit([&](const auto& response) { Reply(reply.id.value, response); }, reply.response);
+    }
+  }
+}
+
+void FrontEnd::Impl::AppendForGroups(const GroupsOutput::Append& append) {
+  const Led led = FindLed(kOffsetsTopic, append.partition, /*epoch=*/-1);
+  if (led.error != ErrorCode::kNone || led.partition->leader_epoch() != append.epoch) {
+    return groups_.OnAppended(now_, append.id, ErrorCode::kNotLeaderOrFollower, &groups_out_);
+  }
+  const records::Batch batch = records::AssignOffsets(
+      records::Batch::Of(append.batch),
+      {.base_offset = led.partition->log_end(),
+       .leader_epoch = append.epoch.value,
+       .max_timestamp = records::HeaderOf(records::Batch::Of(append.batch)).max_timestamp});
+  const uint64_t produce = ++last_produce_;
+  produce_parts_[produce] = {.call = 0, .append = append.id};
+  const bool appended =
+      broker_.Produce(now_, led.hosted->id, {produce}, replication::Acks::kAll,
+                      now_ + kAppendTimeout, batch.Slices(), append.records, broker_output_);
+  if (appended) led.hosted->producers.Appended(now_, records::HeaderOf(batch));
+}
+
+}  // namespace lockstep::kafka

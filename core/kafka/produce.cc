@@ -1,0 +1,191 @@
+// Produce: what clients append.
+#include <algorithm>
+#include <utility>
+
+#include "core/kafka/front_end_impl.h"
+#include "core/kafka/produce_validation.h"
+#include "core/records/record_batch.h"
+
+namespace lockstep::kafka {
+namespace {
+
+constexpr int16_t kOldestBatchVersion = 3;  // before it, messages had another format
+
+ErrorCode ToErrorCode(replication::ProduceError error) {
+  switch (error) {
+    case replication::ProduceError::kNone:
+      return ErrorCode::kNone;
+    case replication::ProduceError::kNotLeader:
+      return ErrorCode::kNotLeaderOrFollower;
+    case replication::ProduceError::kNotEnoughReplicas:
+      return ErrorCode::kNotEnoughReplicas;
+    case replication::ProduceError::kNotEnoughReplicasAfterAppend:
+      return ErrorCode::kNotEnoughReplicasAfterAppend;
+    case replication::ProduceError::kTimedOut:
+    case replication::ProduceError::kOverloaded:
+      return ErrorCode::kRequestTimedOut;
+    case replication::ProduceError::kStorage:
+      return ErrorCode::kKafkaStorageError;
+  }
+  LS_UNREACHABLE();
+}
+
+}  // namespace
+
+void FrontEnd::Impl::Handle(CallId call, ProduceRequest&& request) {
+  const Call* c = FindCall(call);
+  const int16_t version = c->version;
+  ProduceCall& produce = produces_[call];
+  produce.silent = request.acks == 0;
+  std::vector<uint64_t> parts;
+  for (size_t t = 0; t < request.topic_data.size(); ++t) {
+    produce.response.responses.push_back({.name = request.topic_data[t].name});
+    for (size_t p = 0; p < request.topic_data[t].partition_data.size(); ++p) {
+      produce.response.responses[t].partition_responses.push_back(
+          {.index = request.topic_data[t].partition_data[p].index, .base_offset = -1});
+      parts.push_back(++last_produce_);
+      produce_parts_[last_produce_] = {.call = call, .topic = t, .partition = p};
+    }
+  }
+  // One more than there are, so that it does not end before all have begun.
+  produce.left = parts.size() + 1;
+  size_t next = 0;
+  for (size_t t = 0; t < request.topic_data.size(); ++t) {
+    for (size_t p = 0; p < request.topic_data[t].partition_data.size(); ++p) {
+      // Found anew each time: what one of them ends may rehash the table.
+      ProduceOne(request, version, request.topic_data[t].name,
+                 request.topic_data[t].partition_data[p], parts[next++],
+                 &produces_.at(call).response.responses[t].partition_responses[p]);
+    }
+  }
+  if (--produces_.at(call).left == 0) FinishProduce(call);
+}
+
+void FrontEnd::Impl::ProduceOne(const ProduceRequest& request, int16_t version,
+                                const std::string& topic, const ProduceRequest::Partition& from,
+                                uint64_t produce, ProduceResponse::Partition* to) {
+  if (request.acks < -1 || request.acks > 1) {
+    return FinishPart(produce, ErrorCode::kInvalidRequiredAcks, -1);
+  }
+  if (version < kOldestBatchVersion) {
+    return FinishPart(produce, ErrorCode::kUnsupportedForMessageFormat, -1);
+  }
+  // Transactions need a coordinator that is not offered: appended, such a batch would never be
+  // decided.
+  if (request.transactional_id.has_value()) {
+    return FinishPart(produce, ErrorCode::kTransactionalIdAuthorizationFailed, -1);
+  }
+  const Led led = FindLed(topic, from.index, /*epoch=*/-1);
+  if (led.error != ErrorCode::kNone) return FinishPart(produce, led.error, -1);
+  Hosted& hosted = *led.hosted;
+  if (hosted.rebuilding) return FinishPart(produce, ErrorCode::kNotLeaderOrFollower, -1);
+  if (topic == kOffsetsTopic) return FinishPart(produce, ErrorCode::kInvalidTopicException, -1);
+
+  const ProduceRules rules = {.version = version,
+                              .batch_bytes_max = BatchBytesMax(topic),
+                              .timestamp_before_max_ms = options_.timestamp_before_max_ms,
+                              .timestamp_after_max_ms = options_.timestamp_after_max_ms,
+                              .now_ms = UnixMs()};
+  const ProduceCheck check =
+      ValidateForProduce(from.records ? from.records->Joined() : Bytes(), rules);
+  if (!check.ok()) {
+    to->error_message = std::string(check.message);
+    for (const RecordError& error : check.record_errors) {
+      to->record_errors.push_back({error.record, std::string(error.message)});
+    }
+    return FinishPart(produce, check.error, -1);
+  }
+
+  const Instant deadline = now_ + Milliseconds(std::max(0, request.timeout_ms));
+  const ProducerState::Verdict verdict = hosted.producers.Check(check.header);
+  if (verdict.kind == ProducerState::Verdict::Kind::kRefuse) {
+    return FinishPart(produce, verdict.error, -1);
+  }
+  if (verdict.kind == ProducerState::Verdict::Kind::kDuplicate) {
+    const ProducerBatch& original = verdict.original;
+    const bool committed = original.last_offset < led.partition->high_watermark();
+    if (request.acks != -1 || committed) {
+      return FinishPart(produce, ErrorCode::kNone, original.first_offset());
+    }
+    // In this log, and perhaps in no other: its first sending has not been acknowledged either.
+    hosted.duplicates.push_back(
+        {original.last_offset + 1, produce, original.first_offset(), deadline});
+    duplicate_deadlines_.insert({deadline, hosted.id});
+    return;
+  }
+
+  const records::Batch batch =
+      records::AssignOffsets(check.batch, {.base_offset = led.partition->log_end(),
+                                           .leader_epoch = led.partition->leader_epoch().value,
+                                           .max_timestamp = check.max_timestamp});
+  const records::BatchHeader header = records::HeaderOf(batch);
+  const bool appended =
+      broker_.Produce(now_, hosted.id, {produce}, static_cast<replication::Acks>(request.acks),
+                      deadline, batch.Slices(), header.record_count, broker_output_);
+  if (appended) hosted.producers.Appended(now_, header);
+}
+
+void FrontEnd::Impl::ExpireDuplicates() {
+  while (!duplicate_deadlines_.empty() && duplicate_deadlines_.begin()->first <= now_) {
+    Hosted* hosted = FindHosted(duplicate_deadlines_.begin()->second);
+    duplicate_deadlines_.erase(duplicate_deadlines_.begin());
+    if (hosted == nullptr) continue;
+    for (const Hosted::Duplicate& duplicate : std::exchange(hosted->duplicates, {})) {
+      if (duplicate.deadline <= now_) {
+        FinishPart(duplicate.produce, ErrorCode::kRequestTimedOut, -1);
+      } else {
+        hosted->duplicates.push_back(duplicate);
+      }
+    }
+  }
+}
+
+size_t FrontEnd::Impl::BatchBytesMax(const std::string& topic) const {
+  const auto& configs = FindTopic(topic)->configs;
+  auto found = configs.find("max.message.bytes");
+  if (found == configs.end()) return options_.message_bytes_max;
+  size_t bytes = 0;
+  for (char digit : found->second) bytes = bytes * 10 + static_cast<size_t>(digit - '0');
+  return bytes;
+}
+
+void FrontEnd::Impl::OnProduceDone(const PartitionId&,
+                                   const replication::PartitionOutput::ProduceDone& done) {
+  FinishPart(done.id.value, ToErrorCode(done.error), done.base_offset);
+}
+
+void FrontEnd::Impl::FinishPart(uint64_t produce, ErrorCode error, int64_t base_offset) {
+  auto found = produce_parts_.find(produce);
+  LS_CHECK(found != produce_parts_.end());
+  const ProducePart part = found->second;
+  produce_parts_.erase(found);
+  if (part.call == 0) return groups_.OnAppended(now_, part.append, error, &groups_out_);
+  ProduceCall& call = produces_.at(part.call);
+  ProduceResponse::Topic& topic = call.response.responses[part.topic];
+  ProduceResponse::Partition& to = topic.partition_responses[part.partition];
+  to.error_code = error;
+  to.base_offset = error == ErrorCode::kNone ? base_offset : -1;
+  if (error == ErrorCode::kNone) {
+    const std::optional<PartitionId> id = FindPartition(topic.name, to.index);
+    const replication::Partition* partition = id ? broker_.FindPartition(*id) : nullptr;
+    if (partition != nullptr) to.log_start_offset = partition->log_start();
+  } else {
+    call.failed = true;
+  }
+  if (--call.left == 0) FinishProduce(part.call);
+}
+
+void FrontEnd::Impl::FinishProduce(CallId call) {
+  auto found = produces_.find(call);
+  const ProduceCall produce = std::move(found->second);
+  produces_.erase(found);
+  if (!produce.silent) return Reply(call, produce.response);
+  // Nobody reads an answer. That something went wrong is told by closing: the client asks for the
+  // metadata anew.
+  const Call* c = FindCall(call);
+  if (c == nullptr) return;
+  if (produce.failed) return Close(c->connection, "a produce without acknowledgement failed");
+  FinishCall(call, {});
+}
+
+}  // namespace lockstep::kafka

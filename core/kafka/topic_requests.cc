@@ -1,0 +1,509 @@
+// Requests about topics: making and removing them, their configuration, where their replicas are.
+// Every broker carries them out; the broker below decides, this file translates.
+#include <algorithm>
+#include <utility>
+
+#include "core/kafka/front_end_impl.h"
+#include "core/replication/topics.h"
+
+namespace lockstep::kafka {
+namespace {
+
+constexpr int8_t kTopicResource = 2;
+constexpr int8_t kBrokerResource = 4;
+// DescribeConfigs: where a value comes from.
+constexpr int8_t kFromTopic = 1;
+constexpr int8_t kFromBroker = 4;
+constexpr int8_t kFromDefault = 5;
+// IncrementalAlterConfigs.
+constexpr int8_t kSet = 0;
+constexpr int8_t kDelete = 1;
+// These requests name no timeout.
+constexpr int32_t kAlterTimeoutMs = 30'000;
+
+ErrorCode ToErrorCode(replication::AdminError error) {
+  using replication::AdminError;
+  switch (error) {
+    case AdminError::kNone:
+      return ErrorCode::kNone;
+    case AdminError::kTopicExists:
+      return ErrorCode::kTopicAlreadyExists;
+    case AdminError::kUnknownTopic:
+      return ErrorCode::kUnknownTopicOrPartition;
+    case AdminError::kInvalidTopic:
+      return ErrorCode::kInvalidTopicException;
+    case AdminError::kInvalidPartitions:
+      return ErrorCode::kInvalidPartitions;
+    case AdminError::kInvalidReplicationFactor:
+      return ErrorCode::kInvalidReplicationFactor;
+    case AdminError::kInvalidAssignment:
+      return ErrorCode::kInvalidReplicaAssignment;
+    case AdminError::kInvalidConfig:
+      return ErrorCode::kInvalidConfig;
+    case AdminError::kReassignmentInProgress:
+      return ErrorCode::kReassignmentInProgress;
+    case AdminError::kNoReassignment:
+      return ErrorCode::kNoReassignmentInProgress;
+    case AdminError::kPreferredNotAvailable:
+      return ErrorCode::kPreferredLeaderNotAvailable;
+    case AdminError::kElectionNotNeeded:
+      return ErrorCode::kElectionNotNeeded;
+    case AdminError::kTimedOut:
+      return ErrorCode::kRequestTimedOut;
+    case AdminError::kNotAvailable:
+      return ErrorCode::kCoordinatorNotAvailable;
+  }
+  LS_UNREACHABLE();
+}
+
+std::vector<replication::BrokerId> ToBrokers(const std::vector<int32_t>& ids) {
+  std::vector<replication::BrokerId> brokers;
+  brokers.reserve(ids.size());
+  for (int32_t id : ids) brokers.push_back({id});
+  return brokers;
+}
+
+std::vector<int32_t> ToIds(const std::vector<replication::BrokerId>& brokers) {
+  std::vector<int32_t> ids;
+  ids.reserve(brokers.size());
+  for (replication::BrokerId broker : brokers) ids.push_back(broker.value);
+  return ids;
+}
+
+std::optional<std::string> OrNull(std::string text) {
+  if (text.empty()) return std::nullopt;
+  return text;
+}
+
+// The assignment by partition, which must be 0, 1, ... in any order. Nothing if it is not.
+std::optional<std::vector<std::vector<replication::BrokerId>>> InOrder(
+    const std::vector<CreateTopicsRequest::Assignment>& from) {
+  std::vector<std::vector<replication::BrokerId>> result(from.size());
+  std::vector<bool> seen(from.size());
+  for (const auto& one : from) {
+    if (one.partition_index < 0 || static_cast<size_t>(one.partition_index) >= from.size() ||
+        seen[static_cast<size_t>(one.partition_index)]) {
+      return std::nullopt;
+    }
+    seen[static_cast<size_t>(one.partition_index)] = true;
+    result[static_cast<size_t>(one.partition_index)] = ToBrokers(one.broker_ids);
+  }
+  return result;
+}
+
+}  // namespace
+
+void FrontEnd::Impl::Ask(AdminPart part, replication::AdminRequest request, int32_t timeout_ms) {
+  const uint64_t id = ++last_admin_;
+  admin_parts_[id] = std::move(part);
+  broker_.Admin(now_, {id}, std::move(request), now_ + Milliseconds(std::max(0, timeout_ms)),
+                broker_output_);
+}
+
+void FrontEnd::Impl::FinishAdminElement(CallId call) {
+  auto found = admins_.find(call);
+  if (found == admins_.end() || --found->second.left > 0) return;
+  const AdminCall admin = std::move(found->second);
+  admins_.erase(found);
+  std::visit([&](const auto& response) { Reply(call, response); }, admin.response);
+}
+
+void FrontEnd::Impl::OnAdminDone(const replication::BrokerOutput::AdminDone& done) {
+  auto found = admin_parts_.find(done.id.value);
+  LS_CHECK(found != admin_parts_.end());
+  const AdminPart part = std::move(found->second);
+  admin_parts_.erase(found);
+  if (part.call == 0) {
+    being_created_.erase(part.topic);
+    return;
+  }
+  struct Fill {
+    const AdminPart& part;
+    ErrorCode error;
+    std::optional<std::string> message;
+    const replication::TopicState* topic;
+
+    void operator()(CreateTopicsResponse& response) const {
+      CreateTopicsResponse::Topic& to = response.topics[part.index];
+      to.error_code = error;
+      to.error_message = message;
+      if (topic == nullptr || error != ErrorCode::kNone) return;
+      to.topic_id = topic->id;
+      to.num_partitions = static_cast<int32_t>(topic->partitions.size());
+      if (!topic->partitions.empty()) {
+        to.replication_factor = static_cast<int16_t>(topic->partitions[0].replicas.size());
+      }
+    }
+    void operator()(DeleteTopicsResponse& response) const {
+      response.responses[part.index].error_code = error;
+      response.responses[part.index].error_message = message;
+    }
+    void operator()(CreatePartitionsResponse& response) const {
+      response.results[part.index].error_code = error;
+      response.results[part.index].error_message = message;
+    }
+    void operator()(AlterConfigsResponse& response) const {
+      response.responses[part.index].error_code = error;
+      response.responses[part.index].error_message = message;
+    }
+    void operator()(IncrementalAlterConfigsResponse& response) const {
+      response.responses[part.index].error_code = error;
+      response.responses[part.index].error_message = message;
+    }
+    void operator()(ElectLeadersResponse& response) const {
+      auto& to = response.replica_election_results[part.index].partition_result[part.inner];
+      to.error_code = error;
+      to.error_message = message;
+    }
+    void operator()(AlterPartitionReassignmentsResponse& response) const {
+      auto& to = response.responses[part.index].partitions[part.inner];
+      to.error_code = error;
+      to.error_message = message;
+    }
+  };
+  auto admin = admins_.find(part.call);
+  LS_CHECK(admin != admins_.end());
+  std::visit(Fill{part, ToErrorCode(done.error), OrNull(done.message), FindTopic(part.topic)},
+             admin->second.response);
+  FinishAdminElement(part.call);
+}
+
+// ---- Topics ------------------------------------------------------------------------------------
+
+void FrontEnd::Impl::Handle(CallId call, CreateTopicsRequest&& request) {
+  CreateTopicsResponse response;
+  for (const auto& topic : request.topics) {
+    response.topics.push_back({.name = topic.name});
+    response.topics.back().configs.emplace();
+  }
+  // One more than are asked for, so that it does not end before all have begun.
+  admins_[call] = {.response = std::move(response), .left = request.topics.size() + 1};
+  for (size_t i = 0; i < request.topics.size(); ++i) {
+    CreateTopicsRequest::Topic& from = request.topics[i];
+    auto refuse = [&](ErrorCode error, std::string message) {
+      auto& to = std::get<CreateTopicsResponse>(admins_.at(call).response).topics[i];
+      to.error_code = error;
+      to.error_message = std::move(message);
+      FinishAdminElement(call);
+    };
+    const auto same = [&](const auto& other) { return other.name == from.name; };
+    if (std::count_if(request.topics.begin(), request.topics.end(), same) > 1) {
+      refuse(ErrorCode::kInvalidRequest, "the topic is named more than once");
+      continue;
+    }
+    replication::CreateTopic create;
+    create.topic = from.name;
+    create.partitions = from.num_partitions;
+    create.replication_factor = from.replication_factor;
+    create.validate_only = request.validate_only;
+    const auto assignment = InOrder(from.assignments);
+    if (!assignment) {
+      refuse(ErrorCode::kInvalidReplicaAssignment,
+             "partitions must be assigned from 0 on, each once");
+      continue;
+    }
+    create.assignment = *assignment;
+    for (const auto& config : from.configs) {
+      if (config.value) create.configs[config.name] = *config.value;
+    }
+    Ask({.call = call, .index = i, .topic = from.name}, std::move(create), request.timeout_ms);
+  }
+  FinishAdminElement(call);
+}
+
+void FrontEnd::Impl::Handle(CallId call, DeleteTopicsRequest&& request) {
+  const bool by_topics = FindCall(call)->version >= 6;
+  if (!by_topics) {
+    for (std::string& name : request.topic_names) request.topics.push_back({.name = name});
+  }
+  DeleteTopicsResponse response;
+  for (const auto& topic : request.topics) {
+    response.responses.push_back({.name = topic.name, .topic_id = topic.topic_id});
+  }
+  admins_[call] = {.response = std::move(response), .left = request.topics.size() + 1};
+  for (size_t i = 0; i < request.topics.size(); ++i) {
+    const auto& from = request.topics[i];
+    auto& to = std::get<DeleteTopicsResponse>(admins_.at(call).response).responses[i];
+    const replication::TopicState* state =
+        from.name ? FindTopic(*from.name) : broker_.metadata().FindTopic(from.topic_id);
+    if (state == nullptr) {
+      to.error_code = from.name ? ErrorCode::kUnknownTopicOrPartition : ErrorCode::kUnknownTopicId;
+      FinishAdminElement(call);
+      continue;
+    }
+    to.name = state->name;
+    to.topic_id = state->id;
+    Ask({.call = call, .index = i, .topic = state->name},
+        replication::DeleteTopic{.topic = state->name}, request.timeout_ms);
+  }
+  FinishAdminElement(call);
+}
+
+void FrontEnd::Impl::Handle(CallId call, CreatePartitionsRequest&& request) {
+  CreatePartitionsResponse response;
+  for (const auto& topic : request.topics) response.results.push_back({.name = topic.name});
+  admins_[call] = {.response = std::move(response), .left = request.topics.size() + 1};
+  for (size_t i = 0; i < request.topics.size(); ++i) {
+    const auto& from = request.topics[i];
+    replication::CreatePartitions create;
+    create.topic = from.name;
+    create.total = from.count;
+    create.validate_only = request.validate_only;
+    if (from.assignments) {
+      for (const auto& one : *from.assignments) {
+        create.assignment.push_back(ToBrokers(one.broker_ids));
+      }
+    }
+    Ask({.call = call, .index = i, .topic = from.name}, std::move(create), request.timeout_ms);
+  }
+  FinishAdminElement(call);
+}
+
+// ---- Configuration -----------------------------------------------------------------------------
+
+void FrontEnd::Impl::Handle(CallId call, DescribeConfigsRequest&& request) {
+  DescribeConfigsResponse response;
+  for (const auto& from : request.resources) {
+    DescribeConfigsResponse::Resource to;
+    to.resource_type = from.resource_type;
+    to.resource_name = from.resource_name;
+    auto wanted = [&](const std::string& name) {
+      // None named is all of them, be it null or empty.
+      return !from.configuration_keys || from.configuration_keys->empty() ||
+             std::find(from.configuration_keys->begin(), from.configuration_keys->end(), name) !=
+                 from.configuration_keys->end();
+    };
+    auto add = [&](const std::string& name, const std::string& value, bool read_only,
+                   int8_t source) {
+      if (!wanted(name)) return;
+      DescribeConfigsResponse::Config config;
+      config.name = name;
+      config.value = value;
+      config.read_only = read_only;
+      config.config_source = source;
+      if (request.include_synonyms) config.synonyms.push_back({name, value, source});
+      to.configs.push_back(std::move(config));
+    };
+    if (from.resource_type == kTopicResource) {
+      const replication::TopicState* topic = FindTopic(from.resource_name);
+      if (topic == nullptr) {
+        to.error_code = ErrorCode::kUnknownTopicOrPartition;
+      } else {
+        for (const auto& [name, value] : DefaultTopicConfigs()) {
+          auto set = topic->configs.find(name);
+          if (set != topic->configs.end()) {
+            add(name, set->second, false, kFromTopic);
+          } else {
+            add(name, value, false, kFromDefault);
+          }
+        }
+      }
+    } else if (from.resource_type == kBrokerResource) {
+      for (const auto& [name, value] : BrokerConfigs()) add(name, value, true, kFromBroker);
+    } else {
+      to.error_code = ErrorCode::kInvalidRequest;
+      to.error_message = "topics and brokers have a configuration";
+    }
+    response.results.push_back(std::move(to));
+  }
+  Reply(call, response);
+}
+
+std::map<std::string, std::string> FrontEnd::Impl::DefaultTopicConfigs() const {
+  const replication::BrokerOptions& broker = broker_.options();
+  return {
+      {"cleanup.policy", "delete"},
+      {"compression.type", "producer"},
+      {"max.message.bytes", std::to_string(options_.message_bytes_max)},
+      {"message.timestamp.type", "CreateTime"},
+      {"min.insync.replicas", std::to_string(broker.min_insync_replicas)},
+      {"retention.bytes", std::to_string(broker.retention_bytes)},
+      {"retention.ms", std::to_string(broker.retention_ms)},
+      {"segment.bytes", std::to_string(broker.log.segment_bytes)},
+      {"unclean.leader.election.enable", broker.unclean_leader_election ? "true" : "false"},
+  };
+}
+
+std::map<std::string, std::string> FrontEnd::Impl::BrokerConfigs() const {
+  const replication::BrokerOptions& broker = broker_.options();
+  return {
+      {"auto.create.topics.enable", options_.auto_create_topics ? "true" : "false"},
+      {"broker.id", broker.broker.ToString()},
+      {"broker.rack", broker.rack},
+      {"default.replication.factor", std::to_string(broker.default_replication_factor)},
+      {"message.max.bytes", std::to_string(options_.message_bytes_max)},
+      {"min.insync.replicas", std::to_string(broker.min_insync_replicas)},
+      {"num.partitions", std::to_string(broker.default_partitions)},
+      {"offsets.topic.num.partitions", std::to_string(options_.groups.partitions)},
+      {"offsets.topic.replication.factor", std::to_string(options_.groups.replication_factor)},
+      {"replica.lag.time.max.ms", std::to_string(broker.keep_in_sync_time.Milliseconds())},
+      {"unclean.leader.election.enable", broker.unclean_leader_election ? "true" : "false"},
+  };
+}
+
+void FrontEnd::Impl::Handle(CallId call, AlterConfigsRequest&& request) {
+  AlterConfigsResponse response;
+  for (const auto& from : request.resources) {
+    response.responses.push_back(
+        {.resource_type = from.resource_type, .resource_name = from.resource_name});
+  }
+  admins_[call] = {.response = std::move(response), .left = request.resources.size() + 1};
+  for (size_t i = 0; i < request.resources.size(); ++i) {
+    const auto& from = request.resources[i];
+    auto& to = std::get<AlterConfigsResponse>(admins_.at(call).response).responses[i];
+    if (from.resource_type != kTopicResource) {
+      to.error_code = ErrorCode::kInvalidRequest;
+      to.error_message = "only topics can be configured by request; brokers have a file";
+      FinishAdminElement(call);
+      continue;
+    }
+    replication::SetTopicConfigs set;
+    set.topic = from.resource_name;
+    set.validate_only = request.validate_only;
+    // All that are not named go back to their defaults: what was set and is not named is removed.
+    if (const replication::TopicState* topic = FindTopic(from.resource_name)) {
+      for (const auto& [name, value] : topic->configs) set.changes[name] = std::nullopt;
+    }
+    for (const auto& config : from.configs) set.changes[config.name] = config.value;
+    Ask({.call = call, .index = i, .topic = from.resource_name}, std::move(set), kAlterTimeoutMs);
+  }
+  FinishAdminElement(call);
+}
+
+void FrontEnd::Impl::Handle(CallId call, IncrementalAlterConfigsRequest&& request) {
+  IncrementalAlterConfigsResponse response;
+  for (const auto& from : request.resources) {
+    response.responses.push_back(
+        {.resource_type = from.resource_type, .resource_name = from.resource_name});
+  }
+  admins_[call] = {.response = std::move(response), .left = request.resources.size() + 1};
+  for (size_t i = 0; i < request.resources.size(); ++i) {
+    const auto& from = request.resources[i];
+    auto& to = std::get<IncrementalAlterConfigsResponse>(admins_.at(call).response).responses[i];
+    auto refuse = [&](const char* message) {
+      to.error_code = ErrorCode::kInvalidRequest;
+      to.error_message = message;
+      FinishAdminElement(call);
+    };
+    if (from.resource_type != kTopicResource) {
+      refuse("only topics can be configured by request; brokers have a file");
+      continue;
+    }
+    replication::SetTopicConfigs set;
+    set.topic = from.resource_name;
+    set.validate_only = request.validate_only;
+    bool understood = true;
+    for (const auto& config : from.configs) {
+      understood &= config.config_operation == kSet || config.config_operation == kDelete;
+      set.changes[config.name] = config.config_operation == kDelete ? std::nullopt : config.value;
+    }
+    if (!understood) {
+      refuse("SET and DELETE are offered: no configuration of a topic is a list");
+      continue;
+    }
+    Ask({.call = call, .index = i, .topic = from.resource_name}, std::move(set), kAlterTimeoutMs);
+  }
+  FinishAdminElement(call);
+}
+
+// ---- Leaders and replicas ----------------------------------------------------------------------
+
+void FrontEnd::Impl::Handle(CallId call, ElectLeadersRequest&& request) {
+  constexpr int8_t kPreferred = 0;
+  ElectLeadersResponse response;
+  if (request.election_type != kPreferred) {
+    response.error_code = ErrorCode::kInvalidRequest;
+    return Reply(call, response);
+  }
+  if (!request.topic_partitions) {
+    // All of them that are not led by their preferred replica.
+    request.topic_partitions.emplace();
+    for (const auto& [name, topic] : broker_.metadata().topics()) {
+      ElectLeadersRequest::Topic all{.topic = name, .partitions = {}};
+      for (const auto& partition : topic.partitions) {
+        if (partition.leader && !partition.replicas.empty() &&
+            *partition.leader != partition.replicas[0]) {
+          all.partitions.push_back(partition.id.partition);
+        }
+      }
+      if (!topic.deleting && !all.partitions.empty()) request.topic_partitions->push_back(all);
+    }
+  }
+  size_t count = 0;
+  for (const auto& topic : *request.topic_partitions) {
+    response.replica_election_results.push_back({.topic = topic.topic});
+    for (int32_t partition : topic.partitions) {
+      response.replica_election_results.back().partition_result.push_back(
+          {.partition_id = partition});
+      count++;
+    }
+  }
+  admins_[call] = {.response = std::move(response), .left = count + 1};
+  for (size_t t = 0; t < request.topic_partitions->size(); ++t) {
+    const auto& topic = (*request.topic_partitions)[t];
+    for (size_t p = 0; p < topic.partitions.size(); ++p) {
+      Ask({.call = call, .index = t, .inner = p, .topic = topic.topic},
+          replication::ElectPreferred{.topic = topic.topic, .partition = topic.partitions[p]},
+          request.timeout_ms);
+    }
+  }
+  FinishAdminElement(call);
+}
+
+void FrontEnd::Impl::Handle(CallId call, AlterPartitionReassignmentsRequest&& request) {
+  AlterPartitionReassignmentsResponse response;
+  size_t count = 0;
+  for (const auto& topic : request.topics) {
+    response.responses.push_back({.name = topic.name});
+    for (const auto& partition : topic.partitions) {
+      response.responses.back().partitions.push_back(
+          {.partition_index = partition.partition_index});
+      count++;
+    }
+  }
+  admins_[call] = {.response = std::move(response), .left = count + 1};
+  for (size_t t = 0; t < request.topics.size(); ++t) {
+    const auto& topic = request.topics[t];
+    for (size_t p = 0; p < topic.partitions.size(); ++p) {
+      replication::Reassign reassign;
+      reassign.topic = topic.name;
+      reassign.partition = topic.partitions[p].partition_index;
+      if (topic.partitions[p].replicas)
+        reassign.replicas = ToBrokers(*topic.partitions[p].replicas);
+      Ask({.call = call, .index = t, .inner = p, .topic = topic.name}, std::move(reassign),
+          request.timeout_ms);
+    }
+  }
+  FinishAdminElement(call);
+}
+
+void FrontEnd::Impl::Handle(CallId call, ListPartitionReassignmentsRequest&& request) {
+  ListPartitionReassignmentsResponse response;
+  auto add = [&](const replication::TopicState& topic, const std::vector<int32_t>* only) {
+    ListPartitionReassignmentsResponse::Topic to;
+    to.name = topic.name;
+    for (const auto& partition : topic.partitions) {
+      const int32_t number = partition.id.partition;
+      if (only != nullptr && std::find(only->begin(), only->end(), number) == only->end()) continue;
+      if (partition.adding.empty() && partition.removing.empty()) continue;
+      to.partitions.push_back({.partition_index = number,
+                               .replicas = ToIds(partition.replicas),
+                               .adding_replicas = ToIds(partition.adding),
+                               .removing_replicas = ToIds(partition.removing)});
+    }
+    if (!to.partitions.empty()) response.topics.push_back(std::move(to));
+  };
+  if (request.topics) {
+    for (const auto& asked : *request.topics) {
+      const replication::TopicState* topic = FindTopic(asked.name);
+      if (topic != nullptr) add(*topic, &asked.partition_indexes);
+    }
+  } else {
+    for (const auto& [name, topic] : broker_.metadata().topics()) {
+      if (!topic.deleting) add(topic, nullptr);
+    }
+  }
+  Reply(call, response);
+}
+
+}  // namespace lockstep::kafka
