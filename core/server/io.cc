@@ -12,6 +12,10 @@ const char* ToString(LinkKind kind) {
       return "learner";
     case LinkKind::kClient:
       return "client";
+    case LinkKind::kBroker:
+      return "broker";
+    case LinkKind::kCoordination:
+      return "coordination";
   }
   LS_UNREACHABLE();
 }
@@ -25,6 +29,7 @@ void Output::Clear() {
   file_ops.clear();
   events.clear();
   applied.clear();
+  stopped = false;
   fatal.reset();
 }
 

@@ -20,7 +20,10 @@ namespace lockstep::server {
 // What a connection is for. A server dials each other voter's election port and sends its
 // notifications there (it never sends on an accepted election connection), so there is no contest
 // about who dials. A learner dials the learner port of its leader; that channel goes both ways.
-enum class LinkKind : uint8_t { kElection, kLearner, kClient };
+// Clients of ZooKeeper's protocol come by kClient. The broker role's listener takes clients of
+// Kafka's protocol and other brokers alike (kBroker); brokers dial each other's, and the client
+// port of a server of the coordination service (kCoordination).
+enum class LinkKind : uint8_t { kElection, kLearner, kClient, kBroker, kCoordination };
 const char* ToString(LinkKind kind);
 
 // ---- Inputs ------------------------------------------------------------------------------------
@@ -64,9 +67,12 @@ struct Written {
 struct FileOpDone {
   storage::FileDone done;
 };
+// Stop cleanly: Output::stopped says when that is done. (Stopping at any moment is safe; this saves
+// others a fail-over, and the next start its checks.)
+struct StopCleanly {};
 
 using Input = std::variant<Start, Wake, WallClock, Accepted, Connected, ReceivedBytes, Closed,
-                           Written, FileOpDone>;
+                           Written, FileOpDone, StopCleanly>;
 
 // ---- Outputs -----------------------------------------------------------------------------------
 
@@ -77,7 +83,9 @@ struct Send {
 struct Dial {
   ConnectionId connection;  // chosen by the machine
   LinkKind kind = LinkKind::kElection;
-  ServerId to;
+  ServerId to;       // kElection, kLearner: the host knows where that server's ports are
+  std::string host;  // kBroker, kCoordination
+  uint16_t port = 0;
 };
 
 // A transaction was applied here: for checkers and tests, not for the host to act on.
@@ -98,6 +106,7 @@ struct Output {
   std::vector<storage::FileOp> file_ops;
   std::vector<Event> events;
   std::vector<AppliedTransaction> applied;
+  bool stopped = false;  // the answer to StopCleanly: the process may exit
   // The server must stop: a sentence for the operator. Nothing else of this output matters; the
   // process exits, and recovers from what is durable.
   std::optional<std::string> fatal;

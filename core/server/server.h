@@ -10,12 +10,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/coordination/service.h"
+#include "core/server/broker_role.h"
 #include "core/server/io.h"
 #include "core/storage/store.h"
 #include "core/zab/peer.h"
@@ -24,7 +26,10 @@ namespace lockstep::server {
 
 struct Options {
   ServerId server;
-  std::vector<ServerId> voters;  // with `server`; one alone is an ensemble too
+  // The coordinator role: with `server`; one alone is an ensemble too. Empty: not that role.
+  std::vector<ServerId> voters;
+  // The broker role; nothing: not that role.
+  std::optional<BrokerRoleOptions> broker;
 
   Duration tick = Seconds(2);
   uint32_t init_limit = 10;       // ticks: to find, hear and be synchronized by a leader
@@ -57,9 +62,11 @@ class Server {
   // When Wake is due, or Instant::Never().
   Instant next_deadline() const;
 
-  // For metrics, checkers and tests. peer() is null until recovery has ended.
+  // For metrics, checkers and tests. peer() is null until recovery has ended, and without the
+  // coordinator role; broker() without the broker role.
   const zab::Peer* peer() const;
   const coordination::Service& service() const;
+  const BrokerRole* broker() const;
 
  private:
   class Impl;

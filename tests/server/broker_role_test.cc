@@ -1,0 +1,643 @@
+// One server of both roles on a fake disk, and clients of Kafka's protocol that speak its bytes:
+// every kind of request through all floors. What several brokers do together is the simulator's.
+#include "core/server/broker_role.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "core/base/frame_cutter.h"
+#include "core/kafka/frame.h"
+#include "core/kafka/messages.h"
+#include "core/records/batch_builder.h"
+#include "core/records/record.h"
+#include "core/server/server.h"
+#include "tests/support/fake_disk.h"
+
+namespace lockstep::server {
+namespace {
+
+using kafka::ErrorCode;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr char kHost[] = "self";
+constexpr uint16_t kBrokerPort = 9092;
+constexpr uint16_t kClientPort = 2181;
+
+class Host {
+ public:
+  Host() { Start(); }
+
+  void Start() {
+    Options options;
+    options.server = {1};
+    options.voters = {{1}};
+    options.storage.segment_bytes = 1 << 20;  // the fake disk is slow
+    options.broker.emplace();
+    options.broker->broker.broker = {1};
+    options.broker->broker.advertised = {kHost, kBrokerPort};
+    options.broker->broker.default_replication_factor = 1;
+    options.broker->broker.log.segment_bytes = 16 << 10;
+    options.broker->coordination = {{kHost, kClientPort}};
+    options.broker->front_end.groups.partitions = 2;
+    options.broker->front_end.groups.initial_rebalance_delay_ms = 0;
+    options.broker->front_end.request_bytes_max = 1 << 20;
+    server_ = std::make_unique<Server>(options, /*seed=*/7, ++incarnation_);
+    output_.Clear();
+    Step(server::Start{.unix_ms = 1'700'000'000'000 + now_.ns / 1'000'000});
+  }
+  // Loses what was not synced.
+  void Crash() {
+    server_.reset();
+    ops_.clear();
+    inputs_.clear();
+    other_end_.clear();
+    disk_.Crash([] { return false; });
+  }
+  // Until the server says that it is done.
+  void StopCleanly() {
+    Step(server::StopCleanly{});
+    for (int i = 0; i < 10'000 && !stopped_; ++i) Run(Milliseconds(1));
+    EXPECT_TRUE(stopped_);
+    stopped_ = false;
+    server_.reset();
+    ops_.clear();
+    inputs_.clear();
+    other_end_.clear();
+  }
+
+  void Step(const Input& input) {
+    server_->Step(now_, input, &output_);
+    Carry();
+  }
+  void Run(Duration duration) {
+    const Instant until = now_ + duration;
+    for (;;) {
+      if (!inputs_.empty()) {
+        const Input input = std::move(inputs_.front());
+        inputs_.pop_front();
+        Step(input);
+        continue;
+      }
+      if (!ops_.empty()) {
+        storage::FileOp op = std::move(ops_.front());
+        ops_.pop_front();
+        Step(FileOpDone{disk_.Execute(op)});
+        continue;
+      }
+      const Instant due = server_->next_deadline();
+      if (due > until || !fatal_.empty()) break;
+      now_ = std::max(now_, due);
+      Step(Wake{});
+    }
+    now_ = until;
+  }
+  // Runs until `done`, at most a minute of the server's time.
+  template <typename Done>
+  bool RunUntil(Done done) {
+    for (int i = 0; i < 6'000; ++i) {
+      if (done()) return true;
+      Run(Milliseconds(10));
+    }
+    return done();
+  }
+
+  ConnectionId Accept(LinkKind kind) {
+    const ConnectionId id{ConnectionId::kAccepted | ++connections_};
+    Step(server::Accepted{id, kind, "10.0.0.1", 5000});
+    return id;
+  }
+  std::string TakeSent(ConnectionId connection) { return std::exchange(sent_[connection], {}); }
+  bool closed(ConnectionId connection) const { return closed_.contains(connection); }
+  const std::string& fatal() const { return fatal_; }
+  Server& server() { return *server_; }
+  Instant now() const { return now_; }
+
+ private:
+  void Carry() {
+    server_->Flush(now_, &output_);
+    for (storage::FileOp& op : output_.file_ops) ops_.push_back(std::move(op));
+    for (const Dial& dial : output_.dials) {
+      EXPECT_EQ(dial.host, kHost);
+      const ConnectionId far{ConnectionId::kAccepted | ++connections_};
+      other_end_[dial.connection] = far;
+      other_end_[far] = dial.connection;
+      inputs_.push_back(server::Accepted{
+          far, dial.port == kClientPort ? LinkKind::kClient : LinkKind::kBroker, kHost, 1});
+      inputs_.push_back(Connected{dial.connection});
+    }
+    for (const Send& send : output_.sends) {
+      if (auto end = other_end_.find(send.connection); end != other_end_.end()) {
+        inputs_.push_back(ReceivedBytes{end->second, send.data});
+      } else {
+        sent_[send.connection] += send.data.view();
+      }
+      inputs_.push_back(Written{send.connection, send.data.size()});
+    }
+    for (ConnectionId connection : output_.closes) {
+      closed_.insert(connection);
+      if (auto end = other_end_.find(connection); end != other_end_.end()) {
+        inputs_.push_back(server::Closed{end->second});
+        other_end_.erase(end->second);
+        other_end_.erase(connection);
+      }
+    }
+    stopped_ |= output_.stopped;
+    if (output_.fatal) fatal_ = *output_.fatal;
+    output_.Clear();
+  }
+
+  storage::FakeDisk disk_;
+  std::unique_ptr<Server> server_;
+  uint64_t incarnation_ = 0;
+  uint64_t connections_ = 0;
+  Instant now_ = Instant{} + Seconds(1);
+  Output output_;
+  std::deque<storage::FileOp> ops_;
+  std::deque<Input> inputs_;
+  std::map<ConnectionId, ConnectionId> other_end_;
+  std::map<ConnectionId, std::string> sent_;
+  std::set<ConnectionId> closed_;
+  bool stopped_ = false;
+  std::string fatal_;
+};
+
+class Client {
+ public:
+  explicit Client(Host* host) : host_(*host), id_(host->Accept(LinkKind::kBroker)) {}
+
+  template <typename Request>
+  void Send(const Request& request, int16_t version) {
+    std::string bytes;
+    for (const Bytes& slice : kafka::EncodeRequest(request, version, ++correlation_, "test")) {
+      bytes += slice.view();
+    }
+    SendBytes(bytes);
+  }
+  void SendBytes(const std::string& bytes) { host_.Step(ReceivedBytes{id_, Bytes::Copy(bytes)}); }
+  // The next response, which must be to a request of this version; fails if none comes.
+  template <typename Response>
+  Response Receive(int16_t version) {
+    std::optional<Bytes> frame;
+    host_.RunUntil([&] {
+      const std::string sent = host_.TakeSent(id_);
+      if (!sent.empty()) cutter_.Add(Bytes::Copy(sent));
+      if (!frame) {
+        auto next = cutter_.Next();
+        EXPECT_TRUE(next.ok());
+        if (next.ok() && *next) frame = **next;
+      }
+      return frame.has_value() || host_.closed(id_);
+    });
+    EXPECT_TRUE(frame.has_value()) << Response::kName;
+    if (!frame) return {};
+    auto response = kafka::DecodeResponse<Response>(*frame, version);
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response.ok() ? *response : Response();
+  }
+  template <typename Response, typename Request>
+  Response Call(const Request& request, int16_t version) {
+    Send(request, version);
+    return Receive<Response>(version);
+  }
+  bool closed() const { return host_.closed(id_); }
+  ConnectionId id() const { return id_; }
+
+ private:
+  Host& host_;
+  const ConnectionId id_;
+  int32_t correlation_ = 0;
+  FrameCutter cutter_{64 << 20};
+};
+
+class BrokerRoleTest : public ::testing::Test {
+ protected:
+  BrokerRoleTest() { WaitForBroker(); }
+
+  void WaitForBroker() {
+    ASSERT_TRUE(host_.RunUntil(
+        [&] { return host_.server().broker()->broker().metadata().brokers().size() == 1; }));
+    client_ = std::make_unique<Client>(&host_);
+  }
+
+  void CreateTopic(const std::string& name, int32_t partitions = 1) {
+    kafka::CreateTopicsRequest request;
+    request.topics.push_back({.name = name, .num_partitions = partitions, .replication_factor = 1});
+    const auto response = client_->Call<kafka::CreateTopicsResponse>(request, 7);
+    ASSERT_THAT(response.topics, SizeIs(1));
+    ASSERT_EQ(response.topics[0].error_code, ErrorCode::kNone)
+        << response.topics[0].error_message.value_or("");
+    ASSERT_TRUE(host_.RunUntil([&] { return Leader(name, partitions - 1) == 1; }));
+  }
+  int32_t Leader(const std::string& topic, int32_t partition) {
+    kafka::MetadataRequest request;
+    request.topics.emplace();
+    request.topics->push_back({.name = topic});
+    request.allow_auto_topic_creation = false;
+    const auto response = client_->Call<kafka::MetadataResponse>(request, 9);
+    if (response.topics.empty() ||
+        response.topics[0].partitions.size() <= static_cast<size_t>(partition)) {
+      return -1;
+    }
+    return response.topics[0].partitions[static_cast<size_t>(partition)].leader_id;
+  }
+
+  static kafka::ProduceRequest ProduceOf(const std::string& topic,
+                                         const std::vector<std::string>& values, int16_t acks = -1,
+                                         const records::BatchBuilder::Producer& producer = {}) {
+    records::BatchBuilder builder(producer);
+    int64_t time = 1'700'000'000'000;
+    for (const std::string& value : values) builder.Add(time++, std::nullopt, value);
+    kafka::ProduceRequest request;
+    request.acks = acks;
+    request.timeout_ms = 5'000;
+    request.topic_data.push_back({.name = topic});
+    request.topic_data[0].partition_data.push_back(
+        {.index = 0, .records = kafka::Records(builder.Build().Join())});
+    return request;
+  }
+  kafka::ProduceResponse::Partition Produce(const std::string& topic,
+                                            const std::vector<std::string>& values,
+                                            int16_t acks = -1,
+                                            const records::BatchBuilder::Producer& producer = {}) {
+    const auto response =
+        client_->Call<kafka::ProduceResponse>(ProduceOf(topic, values, acks, producer), 9);
+    EXPECT_THAT(response.responses, SizeIs(1));
+    return response.responses.empty() ? kafka::ProduceResponse::Partition()
+                                      : response.responses[0].partition_responses[0];
+  }
+
+  static kafka::FetchRequest FetchOf(const std::string& topic, int64_t offset,
+                                     int32_t max_wait_ms = 0) {
+    kafka::FetchRequest request;
+    request.max_wait_ms = max_wait_ms;
+    request.min_bytes = 1;
+    request.topics.push_back({.topic = topic});
+    request.topics[0].partitions.push_back(
+        {.partition = 0, .fetch_offset = offset, .partition_max_bytes = 1 << 20});
+    return request;
+  }
+  static std::vector<std::string> ValuesOf(const kafka::FetchResponse& response) {
+    std::vector<std::string> values;
+    const Bytes all = response.responses.at(0).partitions.at(0).records->Joined();
+    records::BatchReader batches(all, {});
+    while (auto item = batches.Next()) {
+      records::RecordReader records(item->header, item->batch.records.view());
+      records::Record record;
+      while (records.Next(&record)) values.emplace_back(*record.value);
+    }
+    return values;
+  }
+  std::vector<std::string> Fetch(const std::string& topic, int64_t offset) {
+    return ValuesOf(client_->Call<kafka::FetchResponse>(FetchOf(topic, offset), 12));
+  }
+
+  Host host_;
+  std::unique_ptr<Client> client_;
+};
+
+TEST_F(BrokerRoleTest, SaysWhatItSpeaksInAnyVersion) {
+  for (int16_t version : {0, 1, 2, 3}) {
+    const auto response =
+        client_->Call<kafka::ApiVersionsResponse>(kafka::ApiVersionsRequest(), version);
+    EXPECT_EQ(response.error_code, ErrorCode::kNone);
+    EXPECT_GT(response.api_keys.size(), 20u);
+  }
+}
+
+TEST_F(BrokerRoleTest, AnUnknownVersionOfApiVersionsIsAnsweredInTheOldest) {
+  // Length, key 18, version 99, correlation 5, client id null, no tagged fields.
+  client_->SendBytes(std::string("\0\0\0\x0b\0\x12\0\x63\0\0\0\x05\xff\xff\0", 15));
+  const auto response = client_->Receive<kafka::ApiVersionsResponse>(0);
+  EXPECT_EQ(response.error_code, ErrorCode::kUnsupportedVersion);
+  EXPECT_FALSE(client_->closed());
+}
+
+TEST_F(BrokerRoleTest, GarbageClosesItsOwnConnectionOnly) {
+  Client other(&host_);
+  other.SendBytes(std::string("\0\0\0\x04zzzz", 8));
+  EXPECT_TRUE(other.closed());
+  Client endless(&host_);
+  endless.SendBytes(std::string("\x7f\xff\xff\xff", 4));
+  EXPECT_TRUE(endless.closed());
+  EXPECT_EQ(client_->Call<kafka::ApiVersionsResponse>(kafka::ApiVersionsRequest(), 0).error_code,
+            ErrorCode::kNone);
+}
+
+TEST_F(BrokerRoleTest, WhatIsProducedIsConsumed) {
+  CreateTopic("t");
+  EXPECT_EQ(Produce("t", {"a", "b"}).base_offset, 0);
+  EXPECT_EQ(Produce("t", {"c"}).base_offset, 2);
+  EXPECT_THAT(Fetch("t", 0), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(Fetch("t", 2), ElementsAre("c"));
+  EXPECT_THAT(Fetch("t", 3), IsEmpty());
+}
+
+TEST_F(BrokerRoleTest, WhatWasAcknowledgedSurvivesACrash) {
+  CreateTopic("t");
+  ASSERT_EQ(Produce("t", {"a", "b"}).error_code, ErrorCode::kNone);
+  host_.Crash();
+  host_.Start();
+  WaitForBroker();
+  ASSERT_TRUE(host_.RunUntil([&] { return Leader("t", 0) == 1; }));
+  EXPECT_THAT(Fetch("t", 0), ElementsAre("a", "b"));
+  EXPECT_EQ(Produce("t", {"c"}).base_offset, 2);
+}
+
+TEST_F(BrokerRoleTest, ACleanStopEndsAndTheDataIsThereAgain) {
+  CreateTopic("t");
+  ASSERT_EQ(Produce("t", {"a", "b"}).error_code, ErrorCode::kNone);
+  host_.StopCleanly();
+  host_.Start();
+  WaitForBroker();
+  ASSERT_TRUE(host_.RunUntil([&] { return Leader("t", 0) == 1; }));
+  EXPECT_THAT(Fetch("t", 0), ElementsAre("a", "b"));
+}
+
+TEST_F(BrokerRoleTest, AnIdempotentBatchThatIsSentAgainIsStoredOnce) {
+  CreateTopic("t");
+  const auto id = client_->Call<kafka::InitProducerIdResponse>(kafka::InitProducerIdRequest(), 4);
+  ASSERT_EQ(id.error_code, ErrorCode::kNone);
+  const records::BatchBuilder::Producer first{id.producer_id, id.producer_epoch, 0, false};
+  EXPECT_EQ(Produce("t", {"a", "b"}, -1, first).base_offset, 0);
+  EXPECT_EQ(Produce("t", {"a", "b"}, -1, first).base_offset, 0);
+  // Also after a restart, since what it knows of producers is in the log.
+  host_.Crash();
+  host_.Start();
+  WaitForBroker();
+  ASSERT_TRUE(host_.RunUntil([&] { return Leader("t", 0) == 1; }));
+  EXPECT_EQ(Produce("t", {"a", "b"}, -1, first).base_offset, 0);
+  const records::BatchBuilder::Producer gap{id.producer_id, id.producer_epoch, 7, false};
+  EXPECT_EQ(Produce("t", {"x"}, -1, gap).error_code, ErrorCode::kOutOfOrderSequenceNumber);
+  EXPECT_THAT(Fetch("t", 0), ElementsAre("a", "b"));
+}
+
+TEST_F(BrokerRoleTest, ProducerIdsAreNeverGivenTwice) {
+  std::set<int64_t> ids;
+  for (int i = 0; i < 5; ++i) {
+    ids.insert(client_->Call<kafka::InitProducerIdResponse>(kafka::InitProducerIdRequest(), 4)
+                   .producer_id);
+  }
+  host_.Crash();
+  host_.Start();
+  WaitForBroker();
+  for (int i = 0; i < 5; ++i) {
+    ids.insert(client_->Call<kafka::InitProducerIdResponse>(kafka::InitProducerIdRequest(), 4)
+                   .producer_id);
+  }
+  EXPECT_THAT(ids, SizeIs(10));
+}
+
+TEST_F(BrokerRoleTest, AFetchAtTheEndWaitsForWhatIsProduced) {
+  CreateTopic("t");
+  Client consumer(&host_);
+  consumer.Send(FetchOf("t", 0, /*max_wait_ms=*/10'000), 12);
+  host_.Run(Seconds(1));
+  EXPECT_EQ(host_.TakeSent(consumer.id()), "");
+  ASSERT_EQ(Produce("t", {"a"}).error_code, ErrorCode::kNone);
+  EXPECT_THAT(ValuesOf(consumer.Receive<kafka::FetchResponse>(12)), ElementsAre("a"));
+}
+
+TEST_F(BrokerRoleTest, AFetchThatWaitsEndsEmptyWhenItsTimeIsOver) {
+  CreateTopic("t");
+  Client consumer(&host_);
+  consumer.Send(FetchOf("t", 0, /*max_wait_ms=*/500), 4);
+  host_.Run(Milliseconds(499));
+  EXPECT_EQ(host_.TakeSent(consumer.id()), "");
+  EXPECT_THAT(ValuesOf(consumer.Receive<kafka::FetchResponse>(4)), IsEmpty());
+}
+
+TEST_F(BrokerRoleTest, OffsetsOutsideTheLogAreRefused) {
+  CreateTopic("t");
+  const auto response = client_->Call<kafka::FetchResponse>(FetchOf("t", 5), 11);
+  EXPECT_EQ(response.responses.at(0).partitions.at(0).error_code, ErrorCode::kOffsetOutOfRange);
+  const auto unknown = client_->Call<kafka::FetchResponse>(FetchOf("nothing", 0), 11);
+  EXPECT_EQ(unknown.responses.at(0).partitions.at(0).error_code,
+            ErrorCode::kUnknownTopicOrPartition);
+}
+
+TEST_F(BrokerRoleTest, AnswersLeaveInTheOrderOfTheRequests) {
+  CreateTopic("t");
+  Client pipelining(&host_);
+  pipelining.Send(FetchOf("t", 0, /*max_wait_ms=*/300), 12);
+  pipelining.Send(kafka::ApiVersionsRequest(), 0);
+  pipelining.Send(ProduceOf("t", {"a"}), 9);
+  EXPECT_THAT(ValuesOf(pipelining.Receive<kafka::FetchResponse>(12)), ElementsAre("a"));
+  EXPECT_EQ(pipelining.Receive<kafka::ApiVersionsResponse>(0).error_code, ErrorCode::kNone);
+  EXPECT_THAT(pipelining.Receive<kafka::ProduceResponse>(9).responses, SizeIs(1));
+}
+
+TEST_F(BrokerRoleTest, AProduceWithoutAcknowledgementIsNotAnswered) {
+  CreateTopic("t");
+  Client silent(&host_);
+  silent.Send(ProduceOf("t", {"a"}, /*acks=*/0), 9);
+  host_.Run(Seconds(1));
+  EXPECT_EQ(host_.TakeSent(silent.id()), "");
+  EXPECT_FALSE(silent.closed());
+  EXPECT_THAT(Fetch("t", 0), ElementsAre("a"));
+  // One that fails closes the connection.
+  silent.Send(ProduceOf("nothing", {"a"}, /*acks=*/0), 9);
+  EXPECT_TRUE(host_.RunUntil([&] { return silent.closed(); }));
+}
+
+TEST_F(BrokerRoleTest, BadProducesAreRefusedWithTheirReason) {
+  CreateTopic("t");
+  EXPECT_EQ(Produce("t", {"a"}, /*acks=*/2).error_code, ErrorCode::kInvalidRequiredAcks);
+  kafka::ProduceRequest damaged = ProduceOf("t", {"a"});
+  std::string bytes(damaged.topic_data[0].partition_data[0].records->Joined().view());
+  bytes.back() ^= 1;
+  damaged.topic_data[0].partition_data[0].records = kafka::Records(Bytes::Copy(bytes));
+  const auto response = client_->Call<kafka::ProduceResponse>(damaged, 9);
+  EXPECT_EQ(response.responses.at(0).partition_responses.at(0).error_code,
+            ErrorCode::kCorruptMessage);
+  // Above socket.request.max.bytes.
+  Client large(&host_);
+  large.Send(ProduceOf("t", {std::string(2 << 20, 'x')}), 9);
+  EXPECT_TRUE(large.closed());
+}
+
+TEST_F(BrokerRoleTest, OffsetsAreListedByTime) {
+  CreateTopic("t");
+  ASSERT_EQ(Produce("t", {"a", "b", "c"}).error_code, ErrorCode::kNone);
+  auto offset_at = [&](int64_t timestamp) {
+    kafka::ListOffsetsRequest request;
+    request.topics.push_back({.name = "t"});
+    request.topics[0].partitions.push_back({.partition_index = 0, .timestamp = timestamp});
+    const auto response = client_->Call<kafka::ListOffsetsResponse>(request, 6);
+    EXPECT_EQ(response.topics.at(0).partitions.at(0).error_code, ErrorCode::kNone);
+    return response.topics.at(0).partitions.at(0).offset;
+  };
+  EXPECT_EQ(offset_at(-2), 0);
+  EXPECT_EQ(offset_at(-1), 3);
+  EXPECT_EQ(offset_at(1'700'000'000'001), 1);
+  EXPECT_EQ(offset_at(1'600'000'000'000), 0);
+  EXPECT_EQ(offset_at(1'800'000'000'000), -1);
+}
+
+TEST_F(BrokerRoleTest, RecordsBelowAnOffsetCanBeDeleted) {
+  CreateTopic("t");
+  for (const char* value : {"a", "b", "c"})
+    ASSERT_EQ(Produce("t", {value}).error_code, ErrorCode::kNone);
+  kafka::DeleteRecordsRequest request;
+  request.topics.push_back({.name = "t"});
+  request.topics[0].partitions.push_back({.partition_index = 0, .offset = 2});
+  const auto response = client_->Call<kafka::DeleteRecordsResponse>(request, 2);
+  EXPECT_EQ(response.topics.at(0).partitions.at(0).low_watermark, 2);
+  const auto below = client_->Call<kafka::FetchResponse>(FetchOf("t", 0), 12);
+  EXPECT_EQ(below.responses.at(0).partitions.at(0).error_code, ErrorCode::kOffsetOutOfRange);
+  EXPECT_THAT(Fetch("t", 2), ElementsAre("c"));
+}
+
+TEST_F(BrokerRoleTest, ATopicThatIsAskedForIsMade) {
+  kafka::MetadataRequest request;
+  request.topics.emplace();
+  request.topics->push_back({.name = "asked"});
+  const auto first = client_->Call<kafka::MetadataResponse>(request, 9);
+  EXPECT_EQ(first.topics.at(0).error_code, ErrorCode::kLeaderNotAvailable);
+  EXPECT_TRUE(host_.RunUntil([&] { return Leader("asked", 0) == 1; }));
+}
+
+TEST_F(BrokerRoleTest, ATopicIsDeletedAndMadeAgain) {
+  CreateTopic("t");
+  ASSERT_EQ(Produce("t", {"old"}).error_code, ErrorCode::kNone);
+  kafka::DeleteTopicsRequest request;
+  request.topics.push_back({.name = "t"});
+  request.timeout_ms = 5'000;
+  const auto response = client_->Call<kafka::DeleteTopicsResponse>(request, 6);
+  ASSERT_EQ(response.responses.at(0).error_code, ErrorCode::kNone);
+  ASSERT_TRUE(host_.RunUntil(
+      [&] { return !host_.server().broker()->broker().metadata().topics().contains("t"); }));
+  CreateTopic("t");
+  EXPECT_THAT(Fetch("t", 0), IsEmpty());
+}
+
+TEST_F(BrokerRoleTest, ATopicsConfigurationCanBeReadAndChanged) {
+  CreateTopic("t");
+  auto value_of = [&](const std::string& name) {
+    kafka::DescribeConfigsRequest request;
+    request.resources.push_back({.resource_type = 2, .resource_name = "t"});
+    const auto response = client_->Call<kafka::DescribeConfigsResponse>(request, 4);
+    for (const auto& config : response.results.at(0).configs) {
+      if (config.name == name) return config.value.value_or("");
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(value_of("cleanup.policy"), "delete");
+  kafka::IncrementalAlterConfigsRequest request;
+  request.resources.push_back({.resource_type = 2, .resource_name = "t"});
+  request.resources[0].configs.push_back(
+      {.name = "retention.ms", .config_operation = 0, .value = "60000"});
+  const auto response = client_->Call<kafka::IncrementalAlterConfigsResponse>(request, 1);
+  EXPECT_EQ(response.responses.at(0).error_code, ErrorCode::kNone);
+  EXPECT_TRUE(host_.RunUntil([&] { return value_of("retention.ms") == "60000"; }));
+  request.resources[0].configs[0] = {.name = "no.such.key", .config_operation = 0, .value = "1"};
+  EXPECT_EQ(
+      client_->Call<kafka::IncrementalAlterConfigsResponse>(request, 1).responses.at(0).error_code,
+      ErrorCode::kInvalidConfig);
+}
+
+TEST_F(BrokerRoleTest, PartitionsCanBeAdded) {
+  CreateTopic("t");
+  kafka::CreatePartitionsRequest request;
+  request.topics.push_back({.name = "t", .count = 3});
+  request.timeout_ms = 5'000;
+  const auto response = client_->Call<kafka::CreatePartitionsResponse>(request, 3);
+  EXPECT_EQ(response.results.at(0).error_code, ErrorCode::kNone);
+  EXPECT_TRUE(host_.RunUntil([&] { return Leader("t", 2) == 1; }));
+}
+
+TEST_F(BrokerRoleTest, AGroupJoinsCommitsAndFindsItsOffsetsAfterACrash) {
+  CreateTopic("t");
+  auto wait_for_coordinator = [&] {
+    return host_.RunUntil([&] {
+      kafka::FindCoordinatorRequest request;
+      request.key = "g";
+      return client_->Call<kafka::FindCoordinatorResponse>(request, 2).node_id == 1;
+    });
+  };
+  ASSERT_TRUE(wait_for_coordinator());
+  kafka::JoinGroupRequest join;
+  join.group_id = "g";
+  join.session_timeout_ms = 10'000;
+  join.rebalance_timeout_ms = 10'000;
+  join.protocol_type = "consumer";
+  join.protocols.push_back({.name = "range", .metadata = Bytes::Copy("m")});
+  kafka::JoinGroupResponse joined;
+  ASSERT_TRUE(host_.RunUntil([&] {
+    joined = client_->Call<kafka::JoinGroupResponse>(join, 3);
+    return joined.error_code != ErrorCode::kCoordinatorLoadInProgress;
+  }));
+  ASSERT_EQ(joined.error_code, ErrorCode::kNone);
+  EXPECT_EQ(joined.leader, joined.member_id);
+  kafka::SyncGroupRequest sync;
+  sync.group_id = "g";
+  sync.generation_id = joined.generation_id;
+  sync.member_id = joined.member_id;
+  sync.assignments.push_back({.member_id = joined.member_id, .assignment = Bytes::Copy("mine")});
+  const auto synced = client_->Call<kafka::SyncGroupResponse>(sync, 2);
+  ASSERT_EQ(synced.error_code, ErrorCode::kNone);
+  EXPECT_EQ(synced.assignment.view(), "mine");
+  kafka::OffsetCommitRequest commit;
+  commit.group_id = "g";
+  commit.generation_id_or_member_epoch = joined.generation_id;
+  commit.member_id = joined.member_id;
+  commit.topics.push_back({.name = "t"});
+  commit.topics[0].partitions.push_back({.partition_index = 0, .committed_offset = 42});
+  const auto committed = client_->Call<kafka::OffsetCommitResponse>(commit, 7);
+  ASSERT_EQ(committed.topics.at(0).partitions.at(0).error_code, ErrorCode::kNone);
+
+  host_.Crash();
+  host_.Start();
+  WaitForBroker();
+  ASSERT_TRUE(wait_for_coordinator());
+  kafka::OffsetFetchRequest fetch;
+  fetch.group_id = "g";
+  fetch.topics.emplace();
+  fetch.topics->push_back({.name = "t", .partition_indexes = {0}});
+  int64_t offset = -1;
+  EXPECT_TRUE(host_.RunUntil([&] {
+    const auto response = client_->Call<kafka::OffsetFetchResponse>(fetch, 7);
+    if (response.error_code != ErrorCode::kNone) return false;
+    offset = response.topics.at(0).partitions.at(0).committed_offset;
+    return true;
+  }));
+  EXPECT_EQ(offset, 42);
+}
+
+TEST_F(BrokerRoleTest, OldSegmentsAndProducerSnapshotsCarryIdempotenceOverRolls) {
+  CreateTopic("t");
+  const auto id = client_->Call<kafka::InitProducerIdResponse>(kafka::InitProducerIdRequest(), 4);
+  std::vector<std::string> all;
+  int32_t sequence = 0;
+  for (int i = 0; i < 40; ++i) {
+    const std::string value(1'000, static_cast<char>('a' + i % 26));
+    const records::BatchBuilder::Producer producer{id.producer_id, id.producer_epoch, sequence++,
+                                                   false};
+    ASSERT_EQ(Produce("t", {value}, -1, producer).error_code, ErrorCode::kNone) << i;
+    all.push_back(value);
+  }
+  host_.StopCleanly();
+  host_.Start();
+  WaitForBroker();
+  ASSERT_TRUE(host_.RunUntil([&] { return Leader("t", 0) == 1; }));
+  const records::BatchBuilder::Producer again{id.producer_id, id.producer_epoch, sequence - 1,
+                                              false};
+  EXPECT_EQ(Produce("t", {all.back()}, -1, again).base_offset, 39);
+  std::vector<std::string> read;
+  while (read.size() < all.size()) {
+    const auto more = Fetch("t", static_cast<int64_t>(read.size()));
+    ASSERT_FALSE(more.empty());
+    read.insert(read.end(), more.begin(), more.end());
+  }
+  EXPECT_EQ(read, all);
+}
+
+}  // namespace
+}  // namespace lockstep::server
