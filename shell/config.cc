@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/base/check.h"
+#include "shell/config_parser.h"
 
 namespace lockstep::shell {
 namespace {
@@ -60,6 +61,7 @@ const Member* Config::member(ServerId id) const {
 
 std::vector<ServerId> Config::voters() const {
   std::vector<ServerId> ids;
+  if (!coordinator()) return ids;
   for (const Member& member : members) ids.push_back(member.server);
   if (ids.empty()) ids.push_back(server);
   return ids;
@@ -139,10 +141,11 @@ void ChooseServer(std::optional<std::string_view> myid, LoadedConfig* loaded) {
     config.client.port = self->client->port;
     if (config.client.host.empty()) config.client.host = self->client->host;
   }
-  if (config.client.port == 0) {
+  if (config.client.port == 0 && (!config.broker_listener || config.members.size() > 1)) {
     loaded->errors.push_back(
         {config.file, 0, "clientPort is not set: where clients connect, usually clientPort=2181"});
   }
+  if (config.broker_listener) FinishBroker(loaded);
 }
 
 LoadedConfig LoadConfig(const std::string& path) {
@@ -180,6 +183,7 @@ server::Options ServerOptions(const Config& config) {
   if (config.connections_max != 0) options.coordination.connections_max = config.connections_max;
   options.conf = config.Describe();
   options.four_letter_words = config.four_letter_words;
+  if (config.broker_listener) options.broker = config.broker;
   return options;
 }
 

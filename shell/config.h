@@ -1,4 +1,5 @@
-// The configuration of lockstepd: a zoo.cfg of ZooKeeper, as it is, and the `myid` file of dataDir.
+// The configuration of lockstepd: a zoo.cfg of ZooKeeper, as it is, and the `myid` file of dataDir;
+// in the same file, for the broker role, keys of Kafka's server.properties.
 #pragma once
 
 #include <cstdint>
@@ -53,9 +54,16 @@ struct Config {
   Duration connect_timeout = Seconds(5);      // cnxTimeout
   std::vector<std::string> four_letter_words = {"srvr"};
 
+  // The coordinator role: there is a port for its clients.
+  bool coordinator() const { return client.port != 0; }
+  // The broker role, if `listeners` was set. `broker` is complete then.
+  std::optional<Endpoint> broker_listener;
+  server::BrokerRoleOptions broker;
+  std::string partitions_dir;  // log.dirs, or data_dir/partitions
+
   // Null for a server that is an ensemble of its own and has no line `server.N`.
   const Member* member(ServerId server) const;
-  // The voters' ids, ascending; at least this server's.
+  // The voters' ids, ascending; at least this server's. None without the coordinator role.
   std::vector<ServerId> voters() const;
   // The answer to the four-letter word `conf`, in ZooKeeper's format.
   std::string Describe() const;

@@ -1,94 +1,12 @@
 // The keys of a zoo.cfg: one table, in which each key either sets something or says what it does
 // here. A key that is not in it is an error, since a misspelt limit is a limit that is not there.
 #include <algorithm>
-#include <charconv>
-#include <map>
-#include <set>
 
-#include "shell/config.h"
+#include "shell/config_parser.h"
 #include "shell/member_line.h"
-#include "shell/properties.h"
 
 namespace lockstep::shell {
 namespace {
-
-constexpr int64_t kMillisecondsMax = 24 * 3600 * 1000;
-
-class Parser {
- public:
-  explicit Parser(const std::string& file) { loaded_.config.file = file; }
-
-  void Take(const Property& property);
-  LoadedConfig Finish();
-
-  Config& config() { return loaded_.config; }
-  void Error(const Property& at, std::string text) {
-    loaded_.errors.push_back({loaded_.config.file, at.line, std::move(text)});
-  }
-  void Notice(const Property& at, std::string text) {
-    loaded_.notices.push_back({loaded_.config.file, at.line, std::move(text)});
-  }
-
-  // A whole number in [low, high], both inclusive; an error and nothing otherwise. `what` is what
-  // it counts. Hexadecimal with 0x, as Java has it.
-  std::optional<int64_t> Number(const Property& property, int64_t low, int64_t high,
-                                const char* what) {
-    std::string_view digits = property.value;
-    const bool negative = !digits.empty() && digits[0] == '-';
-    if (negative) digits.remove_prefix(1);
-    int base = 10;
-    if (digits.starts_with("0x") || digits.starts_with("0X")) {
-      digits.remove_prefix(2);
-      base = 16;
-    }
-    int64_t number = 0;
-    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, base);
-    const bool no_digits = digits.empty() || digits[0] == '-';  // from_chars takes a sign itself
-    if (negative) number = -number;
-    if (no_digits || error != std::errc() || end != digits.data() + digits.size() || number < low ||
-        number > high) {
-      Error(property, property.key + "=" + property.value + ": must be a number from " +
-                          std::to_string(low) + " to " + std::to_string(high) + " (" + what + ")");
-      return std::nullopt;
-    }
-    return number;
-  }
-  template <typename T>
-  void Set(const Property& property, int64_t low, int64_t high, const char* what, T* value) {
-    if (auto number = Number(property, low, high, what)) *value = static_cast<T>(*number);
-  }
-  void SetMilliseconds(const Property& property, int64_t low, Duration* value) {
-    if (auto number = Number(property, low, kMillisecondsMax, "milliseconds")) {
-      *value = Milliseconds(*number);
-    }
-  }
-  // ZooKeeper's yes/no keys say either true/false or yes/no.
-  std::optional<bool> Flag(const Property& property) {
-    if (property.value == "true" || property.value == "yes") return true;
-    if (property.value == "false" || property.value == "no") return false;
-    Error(property, property.key + "=" + property.value + ": must be true or false");
-    return std::nullopt;
-  }
-
-  void Member(const Property& property);
-  void FourLetterWords(const Property& property);
-
- private:
-  void CheckMembers();
-  void CheckSessionTimeouts();
-
-  LoadedConfig loaded_;
-  std::map<std::string, int> seen_;  // key -> line
-  std::map<ServerId, int> member_lines_;
-};
-
-struct Key {
-  // Ends in `*` for a family of keys.
-  std::string_view name;
-  // Null for a key that does nothing here: `says` is then the notice.
-  void (*take)(Parser&, const Property&);
-  std::string_view says = "";
-};
 
 constexpr std::string_view kOneProcess =
     "has no effect: one thread steps the server, disk threads write";
@@ -310,14 +228,17 @@ constexpr Key kKeys[] = {
     {"metricsProvider.*", nullptr, "has no effect: there is no metrics port yet, use mntr"},
 };
 
+// The key itself, or the closest family of keys that it belongs to.
 const Key* FindKey(std::string_view name) {
   const Key* family = nullptr;
-  for (const Key& key : kKeys) {
-    if (key.name == name) return &key;
-    if (!key.name.ends_with('*')) continue;
-    std::string_view prefix = key.name.substr(0, key.name.size() - 1);
-    if (name.size() <= prefix.size() || !name.starts_with(prefix)) continue;
-    if (family == nullptr || family->name.size() < key.name.size()) family = &key;
+  for (std::span<const Key> table : {std::span<const Key>(kKeys), BrokerKeys()}) {
+    for (const Key& key : table) {
+      if (key.name == name) return &key;
+      if (!key.name.ends_with('*')) continue;
+      std::string_view prefix = key.name.substr(0, key.name.size() - 1);
+      if (name.size() <= prefix.size() || !name.starts_with(prefix)) continue;
+      if (family == nullptr || family->name.size() < key.name.size()) family = &key;
+    }
   }
   return family;
 }
@@ -349,16 +270,19 @@ std::string NearestKey(std::string_view name) {
   }
   std::string_view nearest;
   size_t best = std::max<size_t>(2, name.size() / 4) + 1;
-  for (const Key& key : kKeys) {
-    if (key.name.ends_with('*')) continue;
-    const size_t distance = Distance(name, key.name);
-    if (distance < best) {
+  for (std::span<const Key> table : {std::span<const Key>(kKeys), BrokerKeys()}) {
+    for (const Key& key : table) {
+      if (key.name.ends_with('*')) continue;
+      const size_t distance = Distance(name, key.name);
+      if (distance >= best) continue;
       best = distance;
       nearest = key.name;
     }
   }
   return std::string(nearest);
 }
+
+}  // namespace
 
 void Parser::Take(const Property& property) {
   auto [seen, first] = seen_.emplace(property.key, property.line);
@@ -457,12 +381,11 @@ LoadedConfig Parser::Finish() {
         {loaded_.config.file, 0, "dataDir is not set: where the data is kept"});
   }
   if (config().log_dir.empty()) config().log_dir = config().data_dir;
+  if (config().partitions_dir.empty()) config().partitions_dir = config().data_dir + "/partitions";
   CheckMembers();
   CheckSessionTimeouts();
   return std::move(loaded_);
 }
-
-}  // namespace
 
 LoadedConfig ParseConfig(std::string_view text, const std::string& file) {
   Parser parser(file);

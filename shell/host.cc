@@ -1,6 +1,7 @@
 #include "shell/host.h"
 
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include <algorithm>
@@ -24,6 +25,7 @@ using server::LinkKind;
 // keep the output of its beginning waiting.
 constexpr int kEventsPerBatch = 256;
 constexpr Duration kWallCheckInterval = Seconds(1);
+constexpr Duration kStopCleanlyWithin = Seconds(20);
 
 int64_t ReadClock(clockid_t clock) {
   timespec time;
@@ -52,7 +54,17 @@ Host::Clocks Host::ReadClocks() {
 
 // ---- Starting ----------------------------------------------------------------------------------
 
+// A broker keeps the newest files of each partition open, and clients come by the thousand: as many
+// descriptors as the system grants.
+static void RaiseDescriptorLimit() {
+  rlimit limit;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 absl::Status Host::Open() {
+  RaiseDescriptorLimit();
   absl::StatusOr<DataDirectory> data = DataDirectory::Open(config_.data_dir);
   if (!data.ok()) return data.status();
   directories_.push_back(*std::move(data));
@@ -60,6 +72,13 @@ absl::Status Host::Open() {
     absl::StatusOr<DataDirectory> log = DataDirectory::Open(config_.log_dir);
     if (!log.ok()) return log.status();
     directories_.push_back(*std::move(log));
+  }
+  std::string partitions_dir;
+  if (config_.broker_listener) {
+    partitions_dir = config_.partitions_dir;
+    absl::StatusOr<DataDirectory> partitions = DataDirectory::Open(partitions_dir);
+    if (!partitions.ok()) return partitions.status();
+    directories_.push_back(*std::move(partitions));
   }
 
   SocketOptions options;
@@ -69,7 +88,7 @@ absl::Status Host::Open() {
   options.listen_backlog = static_cast<int>(config_.client_listen_backlog);
   sockets_ = std::make_unique<Sockets>(&io_, &log_, options,
                                        [this](const server::Input& input) { Step(input); });
-  files_ = std::make_unique<Files>(config_.data_dir, config_.log_dir,
+  files_ = std::make_unique<Files>(config_.data_dir, config_.log_dir, partitions_dir,
                                    [this] { asio::post(io_, [this] { StepFileCompletions(); }); });
   StartServer();
 
@@ -81,6 +100,11 @@ absl::Status Host::Open() {
     if (auto status = sockets_->Listen(LinkKind::kElection, election); !status.ok()) return status;
     if (auto status = sockets_->Listen(LinkKind::kLearner, learner); !status.ok()) return status;
   }
+  if (config_.broker_listener) {
+    auto status = sockets_->Listen(LinkKind::kBroker, *config_.broker_listener);
+    if (!status.ok()) return status;
+  }
+  if (!config_.coordinator()) return absl::OkStatus();
   return sockets_->Listen(LinkKind::kClient, config_.client);
 }
 
@@ -101,7 +125,9 @@ void Host::HandleSignals() {
   signals_.async_wait([this](const boost::system::error_code& error, int signal) {
     if (error) return;
     log_.Write(LogLevel::kInfo, "stopping", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
-    stopping_ = true;
+    // Others take over what this server leads before it goes; it goes anyway if that takes long.
+    stop_by_ = Now() + kStopCleanlyWithin;
+    Step(server::StopCleanly{});
     // A second one ends the process at once; recovery copes with that too.
     signals_.clear();
   });
@@ -118,6 +144,7 @@ absl::Status Host::Run() {
   log_.Write(LogLevel::kInfo, "started",
              {{"version", kVersion},
               {"clients", config_.client.ToString()},
+              {"brokers", config_.broker_listener ? config_.broker_listener->ToString() : "none"},
               {"servers", std::to_string(config_.voters().size())},
               {"data", config_.data_dir}});
   server_->Step(clocks.now, server::Start{clocks.unix_ms}, &output_);
@@ -125,7 +152,7 @@ absl::Status Host::Run() {
 
   while (!stopping_) {
     // Sleep until something happens or is due; then take whatever else is ready.
-    const Instant due = std::min(server_->next_deadline(), wall_check_);
+    const Instant due = std::min({server_->next_deadline(), wall_check_, stop_by_});
     io_.run_one_until(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(due.ns)));
     for (int events = 1; events < kEventsPerBatch && io_.poll_one() > 0; ++events) {
     }
@@ -133,6 +160,10 @@ absl::Status Host::Run() {
     if (now >= wall_check_) StepWallClockIfMoved();
     if (now >= server_->next_deadline()) Step(server::Wake{});
     EndBatch();
+    if (now >= stop_by_ && !stopping_) {
+      log_.Write(LogLevel::kWarning, "stopping-anyway", {{"reason", "no clean stop in time"}});
+      stopping_ = true;
+    }
   }
   // Clients and peers first: they look elsewhere while the rest takes its time.
   sockets_.reset();
@@ -186,6 +217,10 @@ void Host::CarryOut() {
   // The disk first: it works while the rest is sent.
   files_->Submit(&output.file_ops);
   for (const server::Dial& dial : output.dials) {
+    if (!dial.host.empty()) {
+      sockets_->Dial(dial.connection, dial.kind, {dial.host, dial.port});
+      continue;
+    }
     const Member* member = config_.member(dial.to);
     LS_CHECK(member != nullptr);
     sockets_->Dial(dial.connection, dial.kind,
@@ -196,6 +231,7 @@ void Host::CarryOut() {
   for (ConnectionId id : output.pauses) sockets_->PauseReading(id);
   for (ConnectionId id : output.resumes) sockets_->ResumeReading(id);
   sockets_->Flush();
+  if (output.stopped) stopping_ = true;
   output.Clear();
 }
 

@@ -66,6 +66,7 @@ class Host {
   // Wall clock minus monotonic clock, as the machine was last told, and when to look again.
   int64_t wall_offset_ms_ = 0;
   Instant wall_check_;
+  Instant stop_by_ = Instant::Never();  // after a signal: when to stop waiting for a clean end
   bool stopping_ = false;
   absl::Status outcome_;
 };

@@ -65,11 +65,13 @@ int Serve(const LoadedConfig& loaded, LogLevel level) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app{"lockstepd, a server that speaks ZooKeeper's protocol", "lockstepd"};
+  CLI::App app{"lockstepd, a server that speaks ZooKeeper's protocol and Kafka's", "lockstepd"};
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("lockstepd ") + kVersion);
   std::string file;
-  app.add_option("CONFIG", file, "The configuration file, a zoo.cfg")->required();
+  app.add_option("CONFIG", file,
+                 "The configuration file: a zoo.cfg, with keys of Kafka's server.properties")
+      ->required();
   LogLevel level = LogLevel::kInfo;
   const std::map<std::string, LogLevel> levels = {{"debug", LogLevel::kDebug},
                                                   {"info", LogLevel::kInfo},

@@ -209,7 +209,7 @@ void Sockets::OnAccept(Listener* listener, Error error, Tcp::socket socket) {
     const ConnectionId id{ConnectionId::kAccepted | ++accepted_};
     SetOption(socket.native_handle(), IPPROTO_TCP, TCP_NODELAY, 1);
     SetOption(socket.native_handle(), SOL_SOCKET, SO_KEEPALIVE, 1);
-    if (listener->kind != LinkKind::kClient) {
+    if (listener->kind == LinkKind::kElection || listener->kind == LinkKind::kLearner) {
       SetOption(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT,
                 static_cast<int>(options_.peer_silence_max.Milliseconds()));
     }
