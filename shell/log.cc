@@ -99,12 +99,6 @@ EventStyle StyleOf(EventKind kind) {
       return {LogLevel::kDebug, "watchers"};
     case EventKind::kBackpressure:
       return {LogLevel::kDebug, "connection"};
-    case EventKind::kGroupsLoaded:
-      return {LogLevel::kInfo, "groups"};
-    case EventKind::kGroupGeneration:
-      return {LogLevel::kInfo, "generation"};
-    case EventKind::kGroupMemberExpired:
-      return {LogLevel::kInfo, "generation"};
     case EventKind::kPartitionLeading:
       return {LogLevel::kInfo, "epoch"};
     case EventKind::kPartitionFollowing:

@@ -95,6 +95,14 @@ void FrontEnd::Impl::OnAccepted(ConnectionId id, const std::string& address, uin
     output_->closes.push_back(id);
     return;
   }
+  // One that has not read the cluster's state yet would tell of a cluster without topics.
+  if (!broker_.metadata().complete()) {
+    output_->events.push_back({.kind = EventKind::kConnectionRefused,
+                               .detail = id.value,
+                               .reason = "the cluster's state has not been read yet"});
+    output_->closes.push_back(id);
+    return;
+  }
   auto [at, added] = connections_.emplace(id, Connection(options_.request_bytes_max));
   LS_CHECK(added);
   at->second.address = address;

@@ -73,6 +73,8 @@ void FrontEnd::Impl::CreateImplicitly(const std::string& topic, int32_t partitio
 void FrontEnd::Impl::Handle(CallId call, MetadataRequest&& request) {
   const Call* c = FindCall(call);
   const replication::Metadata& metadata = broker_.metadata();
+  // A session has ended and nothing has been read since: others know more.
+  if (!metadata.complete()) return Close(c->connection, "the cluster's state is not known");
   MetadataResponse response;
   for (const auto& [id, broker] : metadata.brokers()) {
     response.brokers.push_back(
@@ -120,17 +122,13 @@ void FrontEnd::Impl::Handle(CallId call, MetadataRequest&& request) {
     to.error_code = asked.name ? ErrorCode::kUnknownTopicOrPartition : ErrorCode::kUnknownTopicId;
     if (asked.name && !replication::ValidTopicName(*asked.name)) {
       to.error_code = ErrorCode::kInvalidTopicException;
-    } else if (asked.name && metadata.complete() && options_.auto_create_topics &&
-               request.allow_auto_topic_creation) {
+    } else if (asked.name && options_.auto_create_topics && request.allow_auto_topic_creation) {
       if (*asked.name == kOffsetsTopic) {
         CreateImplicitly(kOffsetsTopic, options_.groups.partitions, OffsetsReplicas());
       } else {
         CreateImplicitly(*asked.name, -1, -1);
       }
       // The client asks again in a moment.
-      to.error_code = ErrorCode::kLeaderNotAvailable;
-    } else if (!metadata.complete()) {
-      // What this broker has not read yet is not unknown: a client would give up.
       to.error_code = ErrorCode::kLeaderNotAvailable;
     }
     response.topics.push_back(std::move(to));

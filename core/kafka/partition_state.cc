@@ -172,6 +172,8 @@ std::optional<replication::PartitionId> FrontEnd::Impl::FindPartition(const std:
 
 FrontEnd::Impl::Led FrontEnd::Impl::FindLed(const std::string& topic, int32_t partition,
                                             int32_t epoch) {
+  // What has not been read yet is not unknown: a client would give it up.
+  if (!broker_.metadata().complete()) return {.error = ErrorCode::kNotLeaderOrFollower};
   const std::optional<PartitionId> id = FindPartition(topic, partition);
   if (!id) return {.error = ErrorCode::kUnknownTopicOrPartition};
   Hosted* hosted = FindHosted(*id);

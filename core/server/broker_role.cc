@@ -112,6 +112,7 @@ void BrokerRole::OnBytes(Instant now, ConnectionId connection, Bytes bytes, Outp
       links_.emplace(connection, Link(options_.frame_bytes_max));
     } else {
       front_end_.OnAccepted(now, connection, who.address, who.port, &front_end_out_);
+      if (!front_end_.Has(connection)) return;  // refused
     }
   }
   if (links_.contains(connection)) return OnLinkBytes(now, connection, std::move(bytes), output);
