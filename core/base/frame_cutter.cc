@@ -1,6 +1,7 @@
 #include "core/base/frame_cutter.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -10,42 +11,33 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kLengthBytes = 4;
+// Pieces up to this size together become one.
+constexpr size_t kSmallBytes = 512;
 
 }  // namespace
 
 void FrameCutter::Add(Bytes bytes) {
   if (bytes.empty()) return;
   buffered_ += bytes.size();
-  // Drops what is used up once it is half of the vector, so that each piece is moved O(1) times.
-  if (first_ > pieces_.size() / 2) {
-    pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<ptrdiff_t>(first_));
-    first_ = 0;
+  if (!pieces_.empty() && pieces_.back().size() + bytes.size() <= kSmallBytes) {
+    const Bytes last = std::move(pieces_.back());
+    pieces_.back() = Bytes::Build(last.size() + bytes.size(), [&](char* to) {
+      std::memcpy(to, last.data(), last.size());
+      std::memcpy(to + last.size(), bytes.data(), bytes.size());
+    });
+    return;
   }
   pieces_.push_back(std::move(bytes));
 }
 
 absl::StatusOr<std::optional<Bytes>> FrameCutter::Next() {
-  if (partial_.empty()) {
-    if (first_ == pieces_.size()) return std::nullopt;
-    const Bytes& piece = pieces_[first_];
-    if (piece.size() >= kLengthBytes) {
-      absl::StatusOr<size_t> length = ParseLength(piece.data());
-      if (!length.ok()) return length.status();
-      if (piece.size() - kLengthBytes >= *length) {
-        buffered_ -= kLengthBytes + *length;
-        return TakeFromFirst(kLengthBytes + *length).Slice(kLengthBytes);
-      }
-    }
-  }
-  if (!FillPartial(kLengthBytes)) return std::nullopt;
-  absl::StatusOr<size_t> length = ParseLength(partial_.data());
+  if (buffered_ < kLengthBytes) return std::nullopt;
+  char start[kLengthBytes];
+  Peek(kLengthBytes, start);
+  absl::StatusOr<size_t> length = ParseLength(start);
   if (!length.ok()) return length.status();
-  // The buffer grows with what has arrived, not to what the length claims will come.
-  if (!FillPartial(kLengthBytes + *length)) return std::nullopt;
-  Bytes frame = Bytes::Copy(std::string_view(partial_).substr(kLengthBytes));
-  buffered_ -= partial_.size();
-  partial_ = std::string();  // and not clear(): an idle connection need not keep the capacity
-  return frame;
+  if (buffered_ - kLengthBytes < *length) return std::nullopt;
+  return Take(kLengthBytes + *length).Slice(kLengthBytes);
 }
 
 absl::StatusOr<size_t> FrameCutter::ParseLength(const char* data) const {
@@ -60,26 +52,29 @@ absl::StatusOr<size_t> FrameCutter::ParseLength(const char* data) const {
   return length;
 }
 
-bool FrameCutter::FillPartial(size_t size) {
-  while (partial_.size() < size && first_ < pieces_.size()) {
-    Bytes taken = TakeFromFirst(std::min(size - partial_.size(), pieces_[first_].size()));
-    partial_.append(taken.view());
+void FrameCutter::Peek(size_t size, char* to) const {
+  for (auto piece = pieces_.begin(); size > 0; ++piece) {
+    const size_t part = std::min(size, piece->size());
+    std::memcpy(to, piece->data(), part);
+    to += part;
+    size -= part;
   }
-  return partial_.size() >= size;
 }
 
-Bytes FrameCutter::TakeFromFirst(size_t size) {
-  Bytes& piece = pieces_[first_];
-  LS_CHECK_LE(size, piece.size());
-  if (size < piece.size()) {
-    Bytes taken = piece.Slice(0, size);
-    piece = piece.Slice(size);
-    return taken;
-  }
-  Bytes taken = std::move(piece);
-  if (++first_ == pieces_.size()) {
-    pieces_.clear();
-    first_ = 0;
+Bytes FrameCutter::Take(size_t size) {
+  LS_CHECK_LE(size, buffered_);
+  buffered_ -= size;
+  Bytes& first = pieces_.front();
+  Bytes taken = size <= first.size() ? first.Slice(0, size)
+                                     : Bytes::Build(size, [&](char* to) { Peek(size, to); });
+  while (size > 0) {
+    Bytes& front = pieces_.front();
+    if (size < front.size()) {
+      front = front.Slice(size);
+      break;
+    }
+    size -= front.size();
+    pieces_.pop_front();
   }
   return taken;
 }

@@ -2,19 +2,19 @@
 // ZooKeeper's client protocol and Kafka's travel.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/base/bytes.h"
 
 namespace lockstep {
 
-// A frame that lies in one piece is a slice of it. The start of a frame that ends in a later piece
-// is copied, so that a trickle of bytes neither pins receive buffers nor costs more than it is
-// long.
+// A frame that lies in one piece is a slice of it; one that was cut by the network is copied once,
+// when all of it is there. Pieces of a few bytes are put together as they come, so that a trickle
+// costs little more than it is long.
 class FrameCutter {
  public:
   // Frames longer than `bytes_max` are an error.
@@ -29,16 +29,13 @@ class FrameCutter {
 
  private:
   absl::StatusOr<size_t> ParseLength(const char* data) const;
-  // Moves bytes from the pieces to partial_ until it has `size`, or there are no more.
-  // Returns whether it has.
-  bool FillPartial(size_t size);
-  // Takes the first `size` bytes off the first piece. Requires: it has them.
-  Bytes TakeFromFirst(size_t size);
+  // The first `size` bytes, into `to`; they stay. Requires: so many are buffered.
+  void Peek(size_t size, char* to) const;
+  // Takes them off. Requires: so many are buffered.
+  Bytes Take(size_t size);
 
   uint32_t bytes_max_;
-  std::string partial_;        // the start of a frame, with its length
-  std::vector<Bytes> pieces_;  // what comes after; those before first_ are used up
-  size_t first_ = 0;
+  std::deque<Bytes> pieces_;
   size_t buffered_ = 0;
 };
 
