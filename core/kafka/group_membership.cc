@@ -249,7 +249,14 @@ void Groups::Impl::ReplaceStatic(const Call& call, const JoinGroupRequest& reque
       answer.leader = old_leader;
       answer.members.clear();
       const GroupRequestId id = call.id;
-      return WriteGroup(group, group->ToValue(), [this, id, answer, new_id](ErrorCode error) {
+      const GroupRef ref = RefOf(*group);
+      return WriteGroup(group, group->ToValue(), [this, id, ref, answer](ErrorCode error) {
+        const Group* same = Find(ref);
+        // The others may have gone on to a generation of which this member is to be told first.
+        if (error == ErrorCode::kNone && same != nullptr &&
+            same->generation() != answer.generation_id) {
+          error = ErrorCode::kRebalanceInProgress;
+        }
         // After an error the client comes again without an id, and replaces what is here now.
         Reply(id, error == ErrorCode::kNone ? answer : JoinError("", error));
       });
