@@ -19,9 +19,11 @@ from pathlib import Path
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
+from brokers import BrokerEnsemble, KafkaEnsemble
 from ensemble import Ensemble, default_program
 
 CASES = []
+PEERS = ("zookeeper", "kafka")  # what the tests themselves are tested against
 CASE_SECONDS_MAX = 600
 
 
@@ -80,10 +82,17 @@ class Context:
 
     @property
     def is_lockstep(self):
-        return self.program != "zookeeper"
+        return self.program not in PEERS
 
     def ensemble(self, size=1, settings=None, start=True):
         ensemble = Ensemble(self.program, self.directory / f"ensemble{len(self.ensembles) + 1}", size, settings)
+        self.ensembles.append(ensemble)
+        return ensemble.__enter__() if start else ensemble
+
+    def brokers(self, size=3, settings=None, start=True, **options):
+        """Servers of both roles, or brokers alone; with `--server kafka` those of Apache Kafka."""
+        kind = KafkaEnsemble if self.program == "kafka" else BrokerEnsemble
+        ensemble = kind(self.program, self.directory / f"ensemble{len(self.ensembles) + 1}", size, settings, **options)
         self.ensembles.append(ensemble)
         return ensemble.__enter__() if start else ensemble
 
@@ -136,12 +145,13 @@ def main(extra=lambda parser: None):
     logging.basicConfig(level=logging.CRITICAL)
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("filter", nargs="?", default="", help="only cases whose name contains this")
-    parser.add_argument("--server", default=None, help="a lockstepd, or `zookeeper` for Debian's Apache ZooKeeper")
+    parser.add_argument("--server", default=None, help="a lockstepd, or `zookeeper` for Debian's Apache ZooKeeper; in the tests named "
+                        "kafka_* `kafka` for Apache Kafka")
     parser.add_argument("--keep", action="store_true", help="keep the servers' directories")
     extra(parser)
     arguments = parser.parse_args()
     program = arguments.server or default_program()
-    if program != "zookeeper":
+    if program not in PEERS:
         program = Path(program).resolve()
     script = Path(sys.argv[0]).stem
     ok = True

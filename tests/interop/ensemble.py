@@ -1,7 +1,8 @@
 """Servers on loopback, each a process with a directory of its own.
 
 What the interop tests, the benchmarks and `./dev run` have in common. Knows two programs: lockstepd, and Debian's
-Apache ZooKeeper, against which the tests themselves are tested. Python's standard library only.
+Apache ZooKeeper, against which the tests themselves are tested. Python's standard library only. Servers that are brokers
+too: brokers.py.
 """
 
 import fcntl
@@ -105,16 +106,22 @@ def wait_until(condition, seconds, what):
 
 
 def zoo_cfg(server, members, settings):
-    """The text of the zoo.cfg of `server`. Settings are keys and values beyond the obvious ones."""
-    lines = [f"dataDir={server.data}", "clientPortAddress=127.0.0.1", f"clientPort={server.client_port}"]
+    """The text of the zoo.cfg of `server`: of the roles that it has ports for. Settings are keys and values beyond the
+    obvious ones."""
+    lines = [f"dataDir={server.data}"]
+    if server.client_port:
+        lines += ["clientPortAddress=127.0.0.1", f"clientPort={server.client_port}"]
+    if server.broker_port:
+        lines += [f"broker.id={server.id}", f"listeners=PLAINTEXT://127.0.0.1:{server.broker_port}"]
     lines += [f"{key}={value}" for key, value in settings.items()]
-    if len(members) > 1:
+    if server.client_port and len(members) > 1:
         lines += [f"server.{m.id}=127.0.0.1:{m.peer_port}:{m.election_port}" for m in members]
     return "\n".join(lines) + "\n"
 
 
 class Server:
-    """One server: its ports, its directory, and its process while it has one."""
+    """One server: its ports, its directory, and its process while it has one. `ports` are those of coordination (for
+    clients, for followers, for votes), or None three times; a fourth one makes it a broker."""
 
     def __init__(self, program, number, directory, ports):
         self.program = program
@@ -123,12 +130,18 @@ class Server:
         self.data = self.directory / "data"
         self.config = self.directory / "zoo.cfg"
         self.log = self.directory / "log"
-        self.client_port, self.peer_port, self.election_port = ports
+        self.ports = ports
+        self.client_port, self.peer_port, self.election_port = ports[:3]
+        self.broker_port = ports[3] if len(ports) > 3 else None
         self.process = None
 
     @property
     def address(self):
         return f"127.0.0.1:{self.client_port}"
+
+    @property
+    def broker_address(self):
+        return f"127.0.0.1:{self.broker_port}"
 
     def configure(self, members, settings):
         self.data.mkdir(parents=True, exist_ok=True)
@@ -140,8 +153,11 @@ class Server:
         unless `stderr` says otherwise."""
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                command(self.program, self.config), stdin=subprocess.DEVNULL, stdout=log, stderr=stderr or log,
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=stderr or log,
                 cwd=self.directory, start_new_session=True)
+
+    def command(self):
+        return command(self.program, self.config)
 
     def running(self):
         return self.process is not None and self.process.poll() is None
@@ -150,6 +166,13 @@ class Server:
         """SIGKILL: nothing is flushed, nothing is said."""
         self.process.kill()
         self.process.wait()
+
+    def pause(self):
+        """SIGSTOP: its connections stay open, and nobody answers."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
 
     def stop(self, timeout=20):
         """SIGTERM. Returns the exit status."""
@@ -162,7 +185,7 @@ class Server:
             raise AssertionError(f"server {self.id} did not stop within {timeout} s of SIGTERM")
 
     def mode(self):
-        return mode(self.client_port) if self.running() else None
+        return mode(self.client_port) if self.client_port and self.running() else None
 
     def log_tail(self, lines=15):
         if not self.log.exists():
@@ -183,6 +206,7 @@ class Ensemble:
     """Servers 1 to `size` below `directory`, on free ports. A context manager: leaves no process behind."""
 
     ports = None  # of this process
+    PORTS = 3  # of each server
 
     def __init__(self, program, directory, size, settings=None):
         Ensemble.ports = Ensemble.ports or PortRange()
@@ -190,10 +214,13 @@ class Ensemble:
         self.settings = {"tickTime": 500, "initLimit": 20, "syncLimit": 10, "4lw.commands.whitelist": "*",
                          **(settings or {})}
         for number in range(1, size + 1):
-            ports = [self.ports.next() for _ in range(3)]
-            self.servers.append(Server(program, number, Path(directory) / f"server{number}", ports))
+            ports = [self.ports.next() for _ in range(self.PORTS)]
+            self.servers.append(self.new_server(program, number, Path(directory) / f"server{number}", ports))
         for server in self.servers:
             server.configure(self.servers, self.settings)
+
+    def new_server(self, program, number, directory, ports):
+        return Server(program, number, directory, ports)
 
     def __enter__(self):
         for server in self.servers:
@@ -209,7 +236,7 @@ class Ensemble:
         for server in self.servers:
             if server.running():
                 server.kill()
-            self.ports.give_back([server.client_port, server.peer_port, server.election_port])
+            self.ports.give_back(server.ports)
 
     @property
     def hosts(self):
