@@ -146,12 +146,11 @@ class Connection {
 
   // Takes what has arrived. False if there was nothing.
   bool Read() {
-    std::string buffer(kReadBytes, '\0');
-    const ssize_t count = recv(fd_, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    static char buffer[256 << 10];
+    const ssize_t count = recv(fd_, buffer, sizeof(buffer), MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (count <= 0) Fail("connection lost");
-    buffer.resize(static_cast<size_t>(count));
-    cutter_.Add(Bytes::Copy(buffer));
+    cutter_.Add(Bytes::Copy({buffer, static_cast<size_t>(count)}));
     for (;;) {
       absl::StatusOr<std::optional<Bytes>> frame = cutter_.Next();
       if (!frame.ok()) Fail(frame.status().ToString());
@@ -186,8 +185,6 @@ class Connection {
   }
 
  private:
-  static constexpr size_t kReadBytes = 256 << 10;
-
   int fd_ = -1;
   int32_t correlation_ = 0;
   std::deque<Bytes> out_;

@@ -42,6 +42,11 @@ def known_brokers(port, timeout=3):
         return None
 
 
+def client_of(brokers):
+    """The settings that every client of librdkafka gets. It need not say that a server is gone: servers are killed here."""
+    return {"bootstrap.servers": brokers.bootstrap, "log_level": 2}
+
+
 class BrokerEnsemble(Ensemble):
     """Servers 1 to `size`, each a coordinator and a broker; with `coordination`, the `host:port,...` of another ensemble,
     brokers only."""

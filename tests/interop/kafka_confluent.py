@@ -5,6 +5,7 @@ import time
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
 
+from brokers import client_of
 from cases import case, check, check_equal, main
 from ensemble import wait_until
 
@@ -12,7 +13,7 @@ SECONDS = 60
 
 
 def admin_of(brokers):
-    return AdminClient({"bootstrap.servers": brokers.bootstrap})
+    return AdminClient(client_of(brokers))
 
 
 def create(brokers, name, partitions=1, **options):
@@ -41,7 +42,7 @@ def produce(brokers, topic, records, **options):
         check(error is None, f"delivery of {message.key()}: {error}")
         delivered.append((message.partition(), message.offset()))
 
-    producer = Producer({"bootstrap.servers": brokers.bootstrap, "enable.idempotence": True, "linger.ms": 5, **options})
+    producer = Producer({**client_of(brokers), "enable.idempotence": True, "linger.ms": 5, **options})
     for partition, key, value in records:
         producer.produce(topic, value, key, partition, on_delivery=on_delivery)
     check_equal(producer.flush(SECONDS), 0, "records not delivered")
@@ -49,7 +50,7 @@ def produce(brokers, topic, records, **options):
 
 
 def consumer_of(brokers, group="none", **options):
-    return Consumer({"bootstrap.servers": brokers.bootstrap, "group.id": group, "auto.offset.reset": "earliest",
+    return Consumer({**client_of(brokers), "group.id": group, "auto.offset.reset": "earliest",
                      "enable.auto.commit": False, "session.timeout.ms": 6000, **options})
 
 
@@ -90,7 +91,7 @@ def acknowledged_records_are_read_back(context):
 def timestamps_and_headers(context):
     brokers = context.brokers()
     create(brokers, "t")
-    producer = Producer({"bootstrap.servers": brokers.bootstrap})
+    producer = Producer(client_of(brokers))
     day = 86_400_000
     now = int(time.time() * 1000)
     for n in range(10):
@@ -208,7 +209,7 @@ def groups_rebalance_and_commit(context):
 def what_is_not_there_is_an_error(context):
     brokers = context.brokers(settings={"auto.create.topics.enable": "false"})
     errors = []
-    producer = Producer({"bootstrap.servers": brokers.bootstrap, "topic.metadata.propagation.max.ms": 1000})
+    producer = Producer({**client_of(brokers), "topic.metadata.propagation.max.ms": 1000})
     producer.produce("nowhere", b"x", on_delivery=lambda error, _: errors.append(error))
     producer.flush(SECONDS)
     check(errors and errors[0] is not None and errors[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC),

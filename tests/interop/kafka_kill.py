@@ -15,6 +15,7 @@ from collections import defaultdict
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from brokers import client_of
 from cases import case, check, check_equal, main
 from ensemble import wait_until
 
@@ -32,7 +33,7 @@ class Writer(threading.Thread):
     def __init__(self, brokers, name):
         super().__init__(name=name, daemon=True)
         self.producer = Producer({
-            "bootstrap.servers": brokers.bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 2,
+            **client_of(brokers), "enable.idempotence": True, "acks": "all", "linger.ms": 2,
             "batch.num.messages": 50, "message.timeout.ms": 600_000, "request.timeout.ms": 5000, "socket.timeout.ms": 10_000,
             "reconnect.backoff.max.ms": 1000, "retry.backoff.ms": 50, "error_cb": self.on_error})
         self.allowed = 0
@@ -75,7 +76,7 @@ def read_messages(consumer, into):
 
 
 def consumer_from_beginning(brokers):
-    consumer = Consumer({"bootstrap.servers": brokers.bootstrap, "group.id": "none", "enable.auto.commit": False,
+    consumer = Consumer({**client_of(brokers), "group.id": "none", "enable.auto.commit": False,
                          "auto.offset.reset": "error", "socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 1000})
     consumer.assign([TopicPartition(TOPIC, p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
     return consumer
@@ -149,7 +150,7 @@ class Faults:
 
     def __init__(self, brokers, seed):
         self.brokers = brokers
-        self.admin = AdminClient({"bootstrap.servers": brokers.bootstrap})
+        self.admin = AdminClient(client_of(brokers))
         self.random = random.Random(seed)
         self.count = 0
 

@@ -10,6 +10,7 @@ import shutil
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from brokers import client_of
 from cases import case, check, check_equal, main
 from ensemble import ZOOKEEPER_JAR, Ensemble, wait_until
 
@@ -19,7 +20,7 @@ PARTITIONS = 3
 
 def produce(brokers, values):
     failed = []
-    producer = Producer({"bootstrap.servers": brokers.bootstrap, "enable.idempotence": True, "message.timeout.ms": 90_000})
+    producer = Producer({**client_of(brokers), "enable.idempotence": True, "message.timeout.ms": 90_000})
     for number, value in enumerate(values):
         producer.produce("t", value, partition=number % PARTITIONS,
                          on_delivery=lambda error, _: failed.append(error) if error else None)
@@ -28,7 +29,7 @@ def produce(brokers, values):
 
 
 def consume(brokers, count):
-    consumer = Consumer({"bootstrap.servers": brokers.bootstrap, "group.id": "none", "auto.offset.reset": "earliest"})
+    consumer = Consumer({**client_of(brokers), "group.id": "none", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition("t", p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
     found = []
 
@@ -58,7 +59,7 @@ def brokers_work_on_apache_zookeeper(context):
     found = json.loads(zk.get("/brokers/ids/1")[0])
     check_equal((found["host"], found["port"]), ("127.0.0.1", brokers.servers[0].broker_port), "a registration")
 
-    admin = AdminClient({"bootstrap.servers": brokers.bootstrap})
+    admin = AdminClient(client_of(brokers))
     admin.create_topics([NewTopic("t", PARTITIONS, 3)], operation_timeout=30)["t"].result(SECONDS)
     check("t" in zk.get_children("/brokers/topics"), "the topic is a znode")
     before = [b"before %d" % n for n in range(300)]

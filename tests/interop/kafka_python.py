@@ -4,6 +4,7 @@ It speaks old versions of the protocol: Metadata 0 and 1, Fetch 4, ListOffsets 1
 broker offers how new that is, so that a gap in the list of APIs would make it write formats that nobody reads any more.
 """
 
+import socket
 import struct
 import threading
 import time
@@ -168,25 +169,25 @@ def garbage_closes_only_its_own_connection(context):
         check_equal(answer_to(port, what), b"", f"the answer to {what!r}")
         producer.send("t", b"x").get(SECONDS)
     # ApiVersions in a version that nobody knows: error 35 in version 0, and the connection lives on.
-    answer = answer_to(port, struct.pack(">ihhih", 10, 18, 99, 7, -1), close=False)
+    answer = answer_to(port, struct.pack(">ihhih", 16, 18, 99, 7, -1) + b"\0\2a\2b\0", size=10)
     check_equal(struct.unpack(">ih", answer[4:10]), (7, 35), "correlation id and error")
 
 
-def answer_to(port, data, close=True):
-    """What a broker says before it closes the connection, or at all."""
-    import socket
+def answer_to(port, data, size=None):
+    """What a broker says before it closes the connection; or the first `size` bytes of it."""
     with socket.create_connection(("127.0.0.1", port), 20) as connection:
         connection.sendall(data)
         connection.settimeout(20)
         answer = b""
-        while True:
+        while size is None or len(answer) < size:
             try:
                 part = connection.recv(4096)
             except ConnectionResetError:
-                return answer
-            if not part or not close:
-                return answer + part
+                break
+            if not part:
+                break
             answer += part
+        return answer
 
 
 @case
