@@ -17,6 +17,7 @@ KAFKA_LIB = Path(os.environ.get("KAFKA_LIB", ROOT / "build" / "kafka" / "lib"))
 BROKER_SETTINGS = {
     "default.replication.factor": 3, "min.insync.replicas": 2, "num.partitions": 4,
     "offsets.topic.replication.factor": 3, "offsets.topic.num.partitions": 4, "group.initial.rebalance.delay.ms": 0,
+    "replica.lag.time.max.ms": 3000,
 }
 
 

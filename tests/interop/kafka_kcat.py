@@ -199,7 +199,8 @@ def a_broker_dies_and_work_goes_on(context):
 
     def write(text, count=200):
         lines = [f"{text} {n}" for n in range(count)]
-        produce(brokers, "survives", lines, "-X", "acks=all", "-X", "message.timeout.ms=60000")
+        # Idempotent, or what is sent again because its answer was lost would be there twice.
+        produce(brokers, "survives", lines, "-X", "enable.idempotence=true", "-X", "message.timeout.ms=60000")
         written.extend(lines)
 
     write("before")
