@@ -44,6 +44,11 @@ LinksOptions LinksOptionsOf(const Options& options) {
           .frame_bytes_max = options.frame_bytes_max};
 }
 
+// A server without the coordinator role has no voters, and nobody whose state it would compare.
+std::vector<ServerId> AuditedBy(const Options& options) {
+  return options.voters.empty() ? std::vector<ServerId>{options.server} : options.voters;
+}
+
 }  // namespace
 
 Server::Impl::Impl(const Options& options, uint64_t seed, uint64_t incarnation)
@@ -53,7 +58,7 @@ Server::Impl::Impl(const Options& options, uint64_t seed, uint64_t incarnation)
                RandomStream(seed, options.server, incarnation, kServiceStream)),
       links_(LinksOptionsOf(options)),
       digests_(options.digests_max),
-      audit_(options.server, options.voters, options.tick * options.sync_limit),
+      audit_(options.server, AuditedBy(options), options.tick * options.sync_limit),
       random_(seed, options.server, incarnation, kSnapshotStream) {
   if (options.broker) {
     broker_.emplace(*options.broker, &store_,
