@@ -62,6 +62,14 @@ class Writer(threading.Thread):
         else:
             self.acknowledged[number] = (message.partition(), message.offset())
 
+    def waiting(self):
+        """What is not acknowledged: partition -> its first and last number, and how many."""
+        missing = defaultdict(list)
+        for number in range(self.sent):
+            if number not in self.acknowledged:
+                missing[number % PARTITIONS].append(number)
+        return {partition: (numbers[0], numbers[-1], len(numbers)) for partition, numbers in missing.items()}
+
     def done(self):
         check(self.fatal is None, f"{self.name}: a fatal error: {self.fatal}")
         check(not self.failed, f"{self.name}: not delivered within ten minutes, or refused: {self.failed[:5]}")
@@ -226,7 +234,12 @@ def acknowledged_records_survive_kills_and_stops(context):
         allow(each // 2)  # under way when the fault comes
         before = time.monotonic()
         what = faults.strike(meanwhile)
-        wait_until(written, SECONDS, f"all is acknowledged after fault {number + 1} ({what})")
+        try:
+            wait_until(written, SECONDS, f"all is acknowledged after fault {number + 1} ({what})")
+        except AssertionError as error:
+            topic = faults.admin.list_topics(TOPIC, timeout=20).topics[TOPIC]
+            raise AssertionError(f"{error}; not acknowledged: {[writer.waiting() for writer in writers]}; leaders: "
+                                 f"{({p.id: (p.leader, p.isrs) for p in topic.partitions.values()})}") from None
         longest = max(longest, time.monotonic() - before)
         faults.wait_until_healed()
         if context.arguments.verbose:
