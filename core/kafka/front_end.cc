@@ -302,6 +302,7 @@ void FrontEnd::Impl::Forget(ConnectionId id) {
       fetches_.erase(fetch);
     }
     groups_.OnRequestGone({slot.call});
+    refused_commits_.erase(slot.call);
   }
   waiting_.erase(id);
   connections_.erase(found);

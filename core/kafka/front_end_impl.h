@@ -134,6 +134,8 @@ class FrontEnd::Impl {
       Instant deadline;
     };
     std::vector<Duplicate> duplicates;
+    // Of the offsets topic: its groups are read up to here (exclusive), which is not committed yet.
+    std::optional<int64_t> load_end;
     std::set<CallId> parked_fetches;
   };
   // Reads a log from one offset to another, batch by batch.
@@ -157,6 +159,7 @@ class FrontEnd::Impl {
   void ContinueScan(uint64_t read, const Scan& scan);
   void OnScanRead(const Scan& scan, const storage::LogReadDone& done);
   void EndScan(const Scan& scan);
+  void EndLoadIfCommitted(Hosted& hosted, int64_t high_watermark);
   Hosted* FindHosted(const PartitionId& id);
   // By the topic's name: nothing if there is no such topic, or partition.
   std::optional<PartitionId> FindPartition(const std::string& topic, int32_t partition) const;
@@ -294,6 +297,8 @@ class FrontEnd::Impl {
     TakeGroupRequest(call, std::move(request));
   }
   void TakeGroupRequest(CallId call, GroupRequest request);
+  // Of a commit, the topics that do not exist: refused, and taken out of the request.
+  void RefuseUnknownTopics(CallId call, OffsetCommitRequest& request);
   void CarryGroups();
   void AppendForGroups(const GroupsOutput::Append& append);
 
@@ -335,6 +340,8 @@ class FrontEnd::Impl {
   std::set<std::string> being_created_;
   std::deque<CallId> producer_id_calls_;
   GroupsOutput groups_out_;
+  // What RefuseUnknownTopics took out, until the rest is answered.
+  std::map<CallId, std::vector<OffsetCommitResponse::Topic>> refused_commits_;
 };
 
 }  // namespace lockstep::kafka

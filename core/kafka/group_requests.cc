@@ -17,8 +17,23 @@ void FrontEnd::Impl::TakeGroupRequest(CallId call, GroupRequest request) {
   const Call* c = FindCall(call);
   const std::string client_id = c->client_id;
   const std::string address = "/" + connections_.at(c->connection).address;
+  if (auto* commit = std::get_if<OffsetCommitRequest>(&request)) RefuseUnknownTopics(call, *commit);
   groups_.OnRequest(now_, {call}, c->version, request, client_id, address, &groups_out_);
   CarryGroups();
+}
+
+void FrontEnd::Impl::RefuseUnknownTopics(CallId call, OffsetCommitRequest& request) {
+  std::vector<OffsetCommitResponse::Topic> refused;
+  std::erase_if(request.topics, [&](const OffsetCommitRequest::Topic& topic) {
+    if (FindTopic(topic.name) != nullptr || !broker_.metadata().complete()) return false;
+    refused.push_back({.name = topic.name, .partitions = {}});
+    for (const OffsetCommitRequest::Partition& partition : topic.partitions) {
+      refused.back().partitions.push_back({.partition_index = partition.partition_index,
+                                           .error_code = ErrorCode::kUnknownTopicOrPartition});
+    }
+    return true;
+  });
+  if (!refused.empty()) refused_commits_[call] = std::move(refused);
 }
 
 void FrontEnd::Impl::CarryGroups() {
@@ -29,7 +44,12 @@ void FrontEnd::Impl::CarryGroups() {
     std::swap(out, groups_out_);
     for (const Event& event : out.events) output_->events.push_back(event);
     for (const GroupsOutput::Append& append : out.appends) AppendForGroups(append);
-    for (const GroupsOutput::Reply& reply : out.replies) {
+    for (GroupsOutput::Reply& reply : out.replies) {
+      if (auto refused = refused_commits_.find(reply.id.value); refused != refused_commits_.end()) {
+        auto& response = std::get<OffsetCommitResponse>(reply.response);
+        for (auto& topic : refused->second) response.topics.push_back(std::move(topic));
+        refused_commits_.erase(refused);
+      }
       std::visit([&](const auto& response) { Reply(reply.id.value, response); }, reply.response);
     }
   }

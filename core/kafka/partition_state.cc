@@ -100,6 +100,7 @@ void FrontEnd::Impl::On(const replication::BrokerOutput::RoleChanged& event) {
   }
   if (hosted->topic != kOffsetsTopic) return;
   if (led) groups_.OnResigned(now_, event.partition.partition, &groups_out_);
+  hosted->load_end.reset();
   if (event.role != replication::Role::kLeader) return;
   const replication::Partition* partition = broker_.FindPartition(event.partition);
   LS_CHECK(partition != nullptr);
@@ -133,6 +134,7 @@ void FrontEnd::Impl::OnHighWatermark(const PartitionId& id) {
     hosted->producers.Committed(std::min(high_watermark, hosted->producers.end_offset()));
   }
   if (hosted->role != replication::Role::kLeader) return;
+  EndLoadIfCommitted(*hosted, high_watermark);
   std::vector<Hosted::Duplicate> waiting;
   for (Hosted::Duplicate& duplicate : std::exchange(hosted->duplicates, {})) {
     if (duplicate.end <= high_watermark) {
@@ -271,9 +273,21 @@ void FrontEnd::Impl::OnScanRead(const Scan& scan, const storage::LogReadDone& do
 void FrontEnd::Impl::EndScan(const Scan& scan) {
   if (scan.purpose == Scan::Purpose::kProducers) {
     FindHosted(scan.partition)->rebuilding = false;
-  } else {
-    groups_.OnLoadEnd(now_, scan.partition.partition, &groups_out_);
+    return;
   }
+  Hosted& hosted = *FindHosted(scan.partition);
+  const replication::Partition* partition = broker_.FindPartition(scan.partition);
+  LS_CHECK(partition != nullptr);
+  hosted.load_end = scan.end;
+  EndLoadIfCommitted(hosted, partition->high_watermark());
+}
+
+// What has been read and is not committed could be taken back by another fail-over: an offset that
+// was told before would be lost. Kafka does not wait for it.
+void FrontEnd::Impl::EndLoadIfCommitted(Hosted& hosted, int64_t high_watermark) {
+  if (!hosted.load_end || high_watermark < *hosted.load_end) return;
+  hosted.load_end.reset();
+  groups_.OnLoadEnd(now_, hosted.id.partition, &groups_out_);
 }
 
 // ---- Producer snapshots ------------------------------------------------------------------------
