@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "interop"), str(ROOT / "bench")]
 
 from brokers import KAFKA_LIB, BrokerEnsemble, KafkaEnsemble  # noqa: E402
+from ensemble import default_program  # noqa: E402
 from side_by_side import machine, memory_mb, sync_rate  # noqa: E402
 
 KAFKA_VERSION = "4.1.0"
@@ -142,7 +143,7 @@ def run_durability(durability, systems, directory, arguments, loads):
     """All loads with one durability. Returns their results."""
     ensembles = {}
     for system in systems:
-        kind, program = ((BrokerEnsemble, ROOT / "build" / "release" / "lockstepd") if system == "lockstep"
+        kind, program = ((BrokerEnsemble, default_program()) if system == "lockstep"
                          else (KafkaEnsemble, "kafka"))
         ensembles[system] = kind(program, directory / f"{system}-{durability}", 3, {**COMMON[system], **DURABILITIES[durability][system]})
     results, count = [], 0
