@@ -10,6 +10,8 @@
 #include "shell/config.h"
 #include "shell/four_letter_client.h"
 #include "shell/member_line.h"
+#include "shell/metadata_client.h"
+#include "shell/table.h"
 #include "shell/version.h"
 
 namespace lockstep::shell {
@@ -76,18 +78,7 @@ int Status(const std::string& list) {
                     Value(*answer, "Outstanding:"), Value(*answer, "Latency min/avg/max:")});
   }
 
-  std::vector<size_t> widths(rows[0].size());
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line += std::string(widths[i] - row[i].size() + 2, ' ');
-    }
-    std::printf("%s\n", line.c_str());
-  }
+  std::fputs(FormatTable(rows).c_str(), stdout);
   for (const std::string& failure : failures)
     std::fprintf(stderr, "lockstep: %s\n", failure.c_str());
   return failures.empty() ? kFine : kNotFine;
@@ -110,6 +101,66 @@ int FourLetterWord(const std::string& word, const std::string& list) {
   return status;
 }
 
+std::string Join(const std::vector<int32_t>& brokers) {
+  std::string text;
+  for (int32_t broker : brokers) text += (text.empty() ? "" : ",") + std::to_string(broker);
+  return text.empty() ? "-" : text;
+}
+
+// A row for each topic; for one that was named, a row for each of its partitions.
+int Topics(const std::string& list, const std::string& topic) {
+  const std::optional<std::vector<Endpoint>> brokers = ParseServers(list);
+  if (!brokers) return kUsage;
+  const std::optional<std::string> wanted =
+      topic.empty() ? std::nullopt : std::optional<std::string>(topic);
+  // All brokers tell the same: the first that answers will do.
+  absl::StatusOr<kafka::MetadataResponse> found;
+  for (const Endpoint& broker : *brokers) {
+    found = AskMetadata(broker, wanted, kTimeout);
+    if (found.ok()) break;
+    std::fprintf(stderr, "lockstep: %s\n", std::string(found.status().message()).c_str());
+  }
+  if (!found.ok()) return kNotFine;
+
+  int status = kFine;
+  std::vector<std::vector<std::string>> topics = {
+      {"TOPIC", "PARTITIONS", "REPLICAS", "WITHOUT LEADER", "NOT ALL IN SYNC"}};
+  std::vector<std::vector<std::string>> partitions = {
+      {"PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC"}};
+  auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
+  std::sort(found->topics.begin(), found->topics.end(), by_name);
+  for (auto& one : found->topics) {
+    if (one.error_code != kafka::ErrorCode::kNone && one.partitions.empty()) {
+      std::fprintf(stderr, "lockstep: %s: %s\n", one.name.value_or("").c_str(),
+                   kafka::ToString(one.error_code).c_str());
+      status = kNotFine;
+      continue;
+    }
+    auto by_index = [](const auto& a, const auto& b) {
+      return a.partition_index < b.partition_index;
+    };
+    std::sort(one.partitions.begin(), one.partitions.end(), by_index);
+    size_t leaderless = 0, behind = 0, replicas = 0;
+    for (const auto& partition : one.partitions) {
+      const bool led = partition.leader_id >= 0;
+      leaderless += !led;
+      behind += partition.isr_nodes.size() < partition.replica_nodes.size();
+      replicas = std::max(replicas, partition.replica_nodes.size());
+      partitions.push_back({std::to_string(partition.partition_index),
+                            led ? std::to_string(partition.leader_id) : "none",
+                            std::to_string(partition.leader_epoch), Join(partition.replica_nodes),
+                            Join(partition.isr_nodes)});
+    }
+    if (leaderless > 0) status = kNotFine;
+    topics.push_back({one.name.value_or(""), std::to_string(one.partitions.size()),
+                      std::to_string(replicas), std::to_string(leaderless),
+                      std::to_string(behind)});
+  }
+  const auto& rows = wanted ? partitions : topics;
+  if (status == kFine || rows.size() > 1) std::fputs(FormatTable(rows).c_str(), stdout);
+  return status;
+}
+
 int CheckConfig(const std::string& file) {
   const LoadedConfig loaded = LoadConfig(file);
   for (const Remark& remark : loaded.notices) {
@@ -127,15 +178,19 @@ int CheckConfig(const std::string& file) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app{"lockstep, the command line for operators of lockstepd and ZooKeeper servers",
-               "lockstep"};
+  CLI::App app{
+      "lockstep, the command line for operators of lockstepd, and of ZooKeeper and Kafka servers",
+      "lockstep"};
   app.footer(R"(
 Examples:
   lockstep status 127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183
+  lockstep topics 127.0.0.1:9092
+  lockstep topics 127.0.0.1:9092 payments
   lockstep 4lw mntr 127.0.0.1:2181
   lockstep config check /etc/lockstep/zoo.cfg
 
-Exit status: 0 fine; 1 a server does not answer or a file has an error; 2 usage)");
+Exit status: 0 fine; 1 a server does not answer, a partition has no leader, or a file has an error;
+2 usage)");
   app.set_version_flag("--version", std::string("lockstep ") + kVersion);
   app.require_subcommand(1);
 
@@ -158,6 +213,15 @@ Exit status: 0 fine; 1 a server does not answer or a file has an error; 2 usage)
   four_letter_word->add_option("SERVERS", servers, "HOST:PORT[,HOST:PORT...], client ports")
       ->required();
 
+  std::string topic;
+  CLI::App* topics = app.add_subcommand(
+      "topics", "What a broker knows of topics: partitions, leaders, replicas in sync");
+  topics
+      ->add_option("BROKERS", servers,
+                   "HOST:PORT[,HOST:PORT...], of Kafka's protocol; the first that answers is asked")
+      ->required();
+  topics->add_option("TOPIC", topic, "Its partitions; without it, a line for each topic");
+
   CLI::App* config = app.add_subcommand("config", "About configuration files");
   config->require_subcommand(1);
   std::string file;
@@ -172,6 +236,7 @@ Exit status: 0 fine; 1 a server does not answer or a file has an error; 2 usage)
   }
   if (status->parsed()) return Status(servers);
   if (four_letter_word->parsed()) return FourLetterWord(word, servers);
+  if (topics->parsed()) return Topics(servers, topic);
   return CheckConfig(file);
 }
 
