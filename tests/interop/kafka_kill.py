@@ -35,7 +35,11 @@ class Writer(threading.Thread):
         self.producer = Producer({
             **client_of(brokers), "enable.idempotence": True, "acks": "all", "linger.ms": 2,
             "batch.num.messages": 50, "message.timeout.ms": 600_000, "request.timeout.ms": 5000, "socket.timeout.ms": 10_000,
-            "reconnect.backoff.max.ms": 1000, "retry.backoff.ms": 50, "error_cb": self.on_error})
+            "reconnect.backoff.max.ms": 1000, "retry.backoff.ms": 200, "error_cb": self.on_error,
+            # librdkafka 2.0.2 (before leader epochs in metadata, KIP-320) may read an older answer about a leader after a
+            # newer one; leaders that change back and forth within a moment leave a partition with the wrong broker for
+            # ever. The fewer questions are under way at once, the rarer.
+            "topic.metadata.refresh.fast.interval.ms": 1000})
         self.allowed = 0
         self.sent = 0
         self.acknowledged = {}  # number -> (partition, offset)
