@@ -25,7 +25,7 @@ const std::vector<coordination::Acl>& OpenAcl() {
 Client::Client(const Plan& plan, uint32_t number, const CommittedLog* committed,
                const ZnodeModel* model, Probes* probes, Trace* trace)
     : plan_(plan.workload),
-      servers_(plan.servers),
+      servers_(plan.voters()),
       tick_(plan.options.tick),
       number_(number),
       random_(StreamFor(plan.seed, Purpose::kClient, number)),

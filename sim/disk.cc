@@ -324,6 +324,13 @@ void Disk::KillProcess() {
   reported_error_ = false;
 }
 
+void Disk::Replace() {
+  KillProcess();
+  files_.clear();
+  dirs_.clear();
+  dirs_.resize(storage::kDirectories);
+}
+
 uint64_t Disk::PowerLoss() {
   KillProcess();
   uint64_t unsynced = 0;

@@ -40,6 +40,9 @@ class Disk {
   // The power failed: the page cache is gone. Returns how many unsynced changes there were.
   uint64_t PowerLoss();
 
+  // Another disk, an empty one, is there instead. Requires: the server is down.
+  void Replace();
+
   // ---- Faults.
   void set_slowness(int64_t factor) { slowness_ = factor; }  // 1 = none
   // The next write, create or sync that is carried out fails, and what it wrote is not durable.

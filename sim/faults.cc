@@ -21,6 +21,15 @@ constexpr EventKind kMoments[] = {
     EventKind::kSessionCreated,   EventKind::kSessionExpired, EventKind::kSessionMoved,
 };
 
+constexpr EventKind kBrokerMoments[] = {
+    EventKind::kPartitionLeading, EventKind::kPartitionFollowing, EventKind::kHistoryDiverged,
+    EventKind::kLogTruncated,     EventKind::kLogRestarted,       EventKind::kIsrShrink,
+    EventKind::kIsrExpand,        EventKind::kIsrChanged,         EventKind::kIsrChangeFailed,
+    EventKind::kBrokerRegistered, EventKind::kBrokerFenced,       EventKind::kElected,
+    EventKind::kElectionLost,     EventKind::kHandedOver,         EventKind::kReassignmentStep,
+    EventKind::kReplicaOpened,    EventKind::kReplicaClosed,      EventKind::kTopicRemoved,
+};
+
 const char* NameOf(FaultKind kind) {
   for (const FaultInfo& info : AllFaults()) {
     if (info.kind == kind) return info.name;
@@ -66,7 +75,12 @@ std::optional<uint32_t> Faults::RandomUp() {
   return std::nullopt;
 }
 
-EventKind Faults::RandomEvent() { return kMoments[random_.Below(std::size(kMoments))]; }
+EventKind Faults::RandomEvent() {
+  if (plan_.brokers.on && random_.Chance(2, 3)) {
+    return kBrokerMoments[random_.Below(std::size(kBrokerMoments))];
+  }
+  return kMoments[random_.Below(std::size(kMoments))];
+}
 
 StopKind Faults::RandomStop() {
   return random_.Chance(1, 2) ? StopKind::kKill : StopKind::kPowerLoss;
@@ -104,9 +118,18 @@ void Faults::Inject(Instant now, FaultKind kind) {
       const uint32_t server = RandomServer();
       return world_->JumpClock(server, random_.Between(-100'000, 100'000));
     }
+    case FaultKind::kStopCleanly:
+    case FaultKind::kKillPartitionLeader:
+    case FaultKind::kPausePartitionLeader:
+    case FaultKind::kResetCoordination:
+    case FaultKind::kStickCoordination:
+    case FaultKind::kDiskReplaced:
+      return InjectBroker(now, kind);
     case FaultKind::kClientVanishes:
+      if (world_->clients() == 0) return;
       return world_->VanishClient(static_cast<uint32_t>(random_.Below(world_->clients())));
     case FaultKind::kClientMoves:
+      if (world_->clients() == 0) return;
       return world_->MoveClient(static_cast<uint32_t>(random_.Below(world_->clients())));
     case FaultKind::kCount:
       break;
@@ -140,6 +163,42 @@ void Faults::InjectProcess(Instant now, FaultKind kind) {
       return;
     case FaultKind::kPause:
       return world_->Pause(*server, HowLong() * 2);
+    default:
+      LS_UNREACHABLE();
+  }
+}
+
+void Faults::InjectBroker(Instant now, FaultKind kind) {
+  const std::optional<uint32_t> any = RandomUp();
+  switch (kind) {
+    case FaultKind::kStopCleanly:
+      if (any) world_->StopCleanly(*any);
+      return;
+    case FaultKind::kKillPartitionLeader: {
+      const StopKind stop = RandomStop();
+      const std::optional<uint32_t> leader = world_->PartitionLeader(random_);
+      if (leader) world_->Stop(*leader, stop);
+      return;
+    }
+    case FaultKind::kPausePartitionLeader: {
+      const std::optional<uint32_t> leader = world_->PartitionLeader(random_);
+      const Duration time = plan_.brokers.session_timeout * random_.Between(2, 12) / 8;
+      if (leader) world_->Pause(*leader, time);
+      return;
+    }
+    case FaultKind::kResetCoordination:
+      world_->network().ResetOne(now, random_, server::LinkKind::kCoordination);
+      return;
+    case FaultKind::kStickCoordination:
+      world_->network().StickOne(now, random_, server::LinkKind::kCoordination);
+      return;
+    case FaultKind::kDiskReplaced: {
+      const uint32_t spare = world_->servers() - plan_.voters();
+      if (spare == 0) return;
+      const auto server = static_cast<uint32_t>(plan_.voters() + random_.Below(spare));
+      if (world_->up(server)) world_->ReplaceDisk(server);
+      return;
+    }
     default:
       LS_UNREACHABLE();
   }

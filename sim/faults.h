@@ -41,6 +41,7 @@ class Faults {
   void ScheduleNext(Instant now);
   void Inject(Instant now, FaultKind kind);
   void InjectProcess(Instant now, FaultKind kind);
+  void InjectBroker(Instant now, FaultKind kind);
   void InjectPartition(Instant now, FaultKind kind);
   void InjectConnection(Instant now, FaultKind kind);
   void InjectDisk(Instant now, FaultKind kind);

@@ -42,6 +42,7 @@ struct Host {
   uint64_t incarnation = 0;  // of the machine
   uint64_t starts = 1;       // scheduled; the newest one counts
   bool off_for_good = false;
+  bool stopping = false;  // it was asked to stop cleanly
 
   std::vector<server::Input> inbox;
   bool turn_scheduled = false;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/coordination/rules.h"
+#include "core/replication/rules.h"
 #include "core/zab/rules.h"
 #include "sim/campaign.h"
 #include "sim/checkers/invariants.h"
@@ -164,6 +165,9 @@ std::vector<ListItem> Items(const std::string& what) {
   } else if (what == "rules") {
     for (const zab::RuleEntry& r : zab::AllRules()) items.push_back({r.name, r.says});
     for (const coordination::RuleEntry& r : coordination::AllRules()) {
+      items.push_back({r.name, r.says});
+    }
+    for (const replication::RuleEntry& r : replication::AllRules()) {
       items.push_back({r.name, r.says});
     }
   } else if (what == "invariants") {

@@ -239,12 +239,13 @@ void Network::SetExtraLatency(uint32_t a, uint32_t b, Duration extra) {
   extra_latency_[b * nodes_.size() + a] = extra;
 }
 
-bool Network::PickOne(RandomStream& random, uint32_t* slot) const {
+bool Network::PickOne(RandomStream& random, std::optional<LinkKind> kind, uint32_t* slot) const {
   if (connections_.empty()) return false;
   const uint32_t start = static_cast<uint32_t>(random.Below(connections_.size()));
   for (uint32_t i = 0; i < connections_.size(); ++i) {
     *slot = static_cast<uint32_t>((start + i) % connections_.size());
     const Connection& c = connections_[*slot];
+    if (kind && c.link != *kind) continue;
     if (c.used && c.established && c.end[0].open && c.end[1].open) return true;
   }
   return false;
@@ -264,16 +265,16 @@ void Network::Reset(Instant now, uint32_t slot) {
   Enqueue(now, slot, 1, Segment::Kind::kFin, Bytes());
 }
 
-bool Network::ResetOne(Instant now, RandomStream& random) {
+bool Network::ResetOne(Instant now, RandomStream& random, std::optional<LinkKind> kind) {
   uint32_t slot;
-  if (!PickOne(random, &slot)) return false;
+  if (!PickOne(random, kind, &slot)) return false;
   Reset(now, slot);
   return true;
 }
 
-bool Network::StickOne(Instant now, RandomStream& random) {
+bool Network::StickOne(Instant now, RandomStream& random, std::optional<LinkKind> kind) {
   uint32_t slot;
-  if (!PickOne(random, &slot)) return false;
+  if (!PickOne(random, kind, &slot)) return false;
   const int direction = static_cast<int>(random.Below(2));
   connections_[slot].direction[direction].stuck = true;
   (void)now;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -66,10 +67,13 @@ class Network {
   void HealAll(Instant now);  // nothing blocked, nothing stuck, nothing slow
   // Added to the latency of every segment between the two, both ways.
   void SetExtraLatency(uint32_t a, uint32_t b, Duration extra);
+  // Of one kind, or of any.
   // Resets a random connection (both ends are closed at once). False if there is none.
-  bool ResetOne(Instant now, RandomStream& random);
+  bool ResetOne(Instant now, RandomStream& random,
+                std::optional<server::LinkKind> kind = std::nullopt);
   // Holds back one direction of a random connection until HealAll or the sender gives up.
-  bool StickOne(Instant now, RandomStream& random);
+  bool StickOne(Instant now, RandomStream& random,
+                std::optional<server::LinkKind> kind = std::nullopt);
 
   // ---- Tasks. Each appends what is to be handed to nodes.
   void OnArrive(Instant now, const Task& task, std::vector<Delivery>* out);
@@ -139,7 +143,7 @@ class Network {
   template <typename Fn>
   void ForEachOf(uint32_t node, Fn fn);
   // The slot of a random connection with both ends open, or no slot.
-  bool PickOne(RandomStream& random, uint32_t* slot) const;
+  bool PickOne(RandomStream& random, std::optional<server::LinkKind> kind, uint32_t* slot) const;
 
   const NetworkPlan plan_;
   RandomStream random_;

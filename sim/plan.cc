@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/check.h"
 #include "core/coordination/rules.h"
+#include "core/replication/rules.h"
 #include "core/zab/rules.h"
 #include "sim/purpose.h"
 
@@ -17,13 +18,14 @@ T OneOf(RandomStream& random, const T (&values)[N]) {
   return values[random.Below(N)];
 }
 
-const std::vector<FaultKind>& EveryFault() {
-  static const std::vector<FaultKind> all = [] {
-    std::vector<FaultKind> kinds;
-    for (const FaultInfo& info : AllFaults()) kinds.push_back(info.kind);
-    return kinds;
-  }();
-  return all;
+bool OfBrokers(FaultKind kind) { return kind >= FaultKind::kStopCleanly; }
+
+std::vector<FaultKind> EveryFault(bool brokers) {
+  std::vector<FaultKind> kinds;
+  for (const FaultInfo& info : AllFaults()) {
+    if (brokers || !OfBrokers(info.kind)) kinds.push_back(info.kind);
+  }
+  return kinds;
 }
 
 void DrawLimits(RandomStream& random, Plan* plan) {
@@ -130,7 +132,8 @@ void DrawFaults(RandomStream& random, const Scenario& scenario, Plan* plan) {
   }
 }
 
-bool BreakRule(std::string_view name, zab::Rules* zab_rules, coordination::Rules* rules) {
+bool BreakRule(std::string_view name, zab::Rules* zab_rules, coordination::Rules* rules,
+               replication::Rules* replication_rules) {
   for (const zab::RuleEntry& entry : zab::AllRules()) {
     if (name == entry.name) {
       zab_rules->*entry.member = false;
@@ -140,6 +143,12 @@ bool BreakRule(std::string_view name, zab::Rules* zab_rules, coordination::Rules
   for (const coordination::RuleEntry& entry : coordination::AllRules()) {
     if (name == entry.name) {
       rules->*entry.member = false;
+      return true;
+    }
+  }
+  for (const replication::RuleEntry& entry : replication::AllRules()) {
+    if (name == entry.name) {
+      replication_rules->*entry.member = false;
       return true;
     }
   }
@@ -181,6 +190,18 @@ const std::vector<FaultInfo>& AllFaults() {
        "a client dies without closing its session, which must expire"},
       {FaultKind::kClientMoves, "client-moves",
        "a client drops its connection and takes its session to another server"},
+      {FaultKind::kStopCleanly, "stop-cleanly",
+       "a server is asked to stop: it hands over what it leads, and leaves"},
+      {FaultKind::kKillPartitionLeader, "kill-partition-leader",
+       "a broker that leads a partition is killed or loses its power"},
+      {FaultKind::kPausePartitionLeader, "pause-partition-leader",
+       "a broker that leads a partition stands still, around its session's timeout"},
+      {FaultKind::kResetCoordination, "reset-coordination",
+       "a broker's connection to the coordination service is reset"},
+      {FaultKind::kStickCoordination, "stick-coordination",
+       "one direction of such a connection delivers nothing any more: replies are lost or late"},
+      {FaultKind::kDiskReplaced, "disk-replaced",
+       "a broker that does not vote comes back with an empty disk"},
   };
   return faults;
 }
@@ -188,7 +209,7 @@ const std::vector<FaultInfo>& AllFaults() {
 const std::vector<Scenario>& AllScenarios() {
   static const std::vector<Scenario> scenarios = {
       {"swarm", "everything is drawn: which faults exist, their rates, the limits, the workload",
-       EveryFault()},
+       EveryFault(false)},
       {"calm", "no faults at all", {}},
       {"crashes",
        "servers die and come back, at any point",
@@ -207,6 +228,24 @@ const std::vector<Scenario>& AllScenarios() {
        "clients vanish and move, clocks jump, processes pause",
        {FaultKind::kClientVanishes, FaultKind::kClientMoves, FaultKind::kClockJump,
         FaultKind::kPause, FaultKind::kResetConnection}},
+      {"brokers", "servers are brokers too, and Kafka's clients use them: everything is drawn",
+       EveryFault(true), true},
+      {"brokers-calm", "brokers and their clients, no faults at all", {}, true},
+      {"brokers-crashes",
+       "brokers die, pause and come back, at any point, and disks are replaced",
+       {FaultKind::kKill, FaultKind::kPowerLoss, FaultKind::kPowerLossAll, FaultKind::kCrashInStep,
+        FaultKind::kCrashOnEvent, FaultKind::kPause, FaultKind::kStopCleanly,
+        FaultKind::kKillPartitionLeader, FaultKind::kPausePartitionLeader,
+        FaultKind::kDiskReplaced},
+       true},
+      {"brokers-network",
+       "brokers lose each other, the coordination service and their clients; none dies",
+       {FaultKind::kPause, FaultKind::kIsolate, FaultKind::kIsolateOneWay, FaultKind::kSplit,
+        FaultKind::kBridge, FaultKind::kCutLink, FaultKind::kIsolateOnEvent,
+        FaultKind::kResetConnection, FaultKind::kResetStorm, FaultKind::kStickConnection,
+        FaultKind::kSlowLink, FaultKind::kPausePartitionLeader, FaultKind::kResetCoordination,
+        FaultKind::kStickCoordination},
+       true},
   };
   return scenarios;
 }
@@ -221,7 +260,8 @@ const Scenario* FindScenario(std::string_view name) {
 bool IsRule(std::string_view name) {
   zab::Rules zab_rules;
   coordination::Rules rules;
-  return BreakRule(name, &zab_rules, &rules);
+  replication::Rules replication_rules;
+  return BreakRule(name, &zab_rules, &rules, &replication_rules);
 }
 
 Plan DrawPlan(uint64_t seed, const Scenario& scenario,
@@ -235,8 +275,15 @@ Plan DrawPlan(uint64_t seed, const Scenario& scenario,
   DrawNetworkAndDisk(random, &plan);
   DrawWorkload(random, &plan);
   DrawFaults(random, scenario, &plan);
+  if (scenario.brokers) {
+    // From a stream of its own: the same seed without brokers stays what it is.
+    RandomStream brokers = StreamFor(seed, Purpose::kBrokerPlan);
+    DrawBrokers(brokers, &plan);
+  }
+  replication::Rules none;
   for (const std::string& name : break_rules) {
-    const bool known = BreakRule(name, &plan.options.zab.rules, &plan.options.coordination.rules);
+    const bool known = BreakRule(name, &plan.options.zab.rules, &plan.options.coordination.rules,
+                                 plan.options.broker ? &plan.options.broker->broker.rules : &none);
     LS_CHECK(known);
   }
   return plan;
@@ -260,6 +307,7 @@ std::string Describe(const Plan& plan) {
     const uint32_t weight = plan.fault_weights[static_cast<size_t>(info.kind)];
     if (weight > 0) absl::StrAppend(&text, " ", info.name, "=", weight);
   }
+  if (plan.brokers.on) text += Describe(plan.brokers);
   return text;
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/base/time.h"
 #include "core/server/server.h"
+#include "sim/broker_plan.h"
 
 namespace lockstep::sim {
 
@@ -38,6 +39,13 @@ enum class FaultKind : uint8_t {
   kClockJump,        // a wall clock is set
   kClientVanishes,   // a client dies without closing its session
   kClientMoves,      // a client drops its connection and goes to another server
+  // Of worlds with brokers. New kinds come last: what a seed draws is not shifted.
+  kStopCleanly,           // a server is asked to stop, and does when it has handed over
+  kKillPartitionLeader,   // kill or power loss of a broker that leads a partition
+  kPausePartitionLeader,  // such a broker stands still, around its session's timeout
+  kResetCoordination,     // a broker's connection to the coordination service is reset
+  kStickCoordination,     // one direction of it delivers nothing any more: lost and late replies
+  kDiskReplaced,          // a server that does not vote comes back with an empty disk
   kCount
 };
 struct FaultInfo {
@@ -120,18 +128,24 @@ struct Plan {
   Duration chaos;       // how long faults happen
   Duration heal_limit;  // within which the healed ensemble must serve
   bool heal_only_a_quorum = false;
+  BrokerPlan brokers;
+
+  // Servers that are of the ensemble: the first ones.
+  uint32_t voters() const { return static_cast<uint32_t>(options.voters.size()); }
 };
 
 struct Scenario {
   const char* name;
   const char* says;
   std::vector<FaultKind> faults;  // that may be drawn
+  bool brokers = false;
 };
 const std::vector<Scenario>& AllScenarios();
 // nullptr if there is none of this name.
 const Scenario* FindScenario(std::string_view name);
 
-// `break_rules` are names from zab::AllRules() and coordination::AllRules().
+// `break_rules` are names from zab::AllRules(), coordination::AllRules() and
+// replication::AllRules().
 Plan DrawPlan(uint64_t seed, const Scenario& scenario, const std::vector<std::string>& break_rules);
 // Whether there is a rule of this name.
 bool IsRule(std::string_view name);

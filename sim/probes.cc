@@ -83,6 +83,58 @@ ProbeInfo Own(Probe probe) {
       return {"multi-in-flight-when-leader-died", "an established leader dies while a multi waits"};
     case Probe::kLivenessReached:
       return {"liveness-reached", "a healed ensemble serves and converges"};
+    case Probe::kProduceAcknowledged:
+      return {"produce-acknowledged", "a batch with acks=all is acknowledged"};
+    case Probe::kProduceInDoubt:
+      return {"produce-in-doubt", "a connection breaks with batches in flight"};
+    case Probe::kNotEnoughReplicas:
+      return {"not-enough-replicas", "a producer is told that too few replicas are in sync"};
+    case Probe::kDuplicateStored:
+      return {"duplicate-stored", "a batch that a plain producer sent again is stored twice"};
+    case Probe::kRecordConsumed:
+      return {"record-consumed", "a consumer reads a record"};
+    case Probe::kOffsetsListed:
+      return {"offsets-listed", "a consumer is told where a partition begins or ends"};
+    case Probe::kConsumerOutOfRange:
+      return {"consumer-out-of-range", "a consumer's offset is not there any more"};
+    case Probe::kConsumerFenced:
+      return {"consumer-fenced", "a consumer names an older leader epoch than the leader's"};
+    case Probe::kConsumerAhead:
+      return {"consumer-ahead",
+              "a consumer names a leader epoch that the broker does not know yet"};
+    case Probe::kGroupSynced:
+      return {"group-synced", "a member of a group gets its assignment"};
+    case Probe::kGroupRebalanced:
+      return {"group-rebalanced", "a member is told to join again"};
+    case Probe::kOffsetsCommitted:
+      return {"offsets-committed", "a group's offset is committed"};
+    case Probe::kOffsetsFetched:
+      return {"offsets-fetched", "a member begins where its group has read up to"};
+    case Probe::kCoordinatorMoved:
+      return {"coordinator-moved", "a group finds its coordinator on another broker"};
+    case Probe::kTopicDeleted:
+      return {"topic-deleted", "a topic is deleted"};
+    case Probe::kTopicRecreated:
+      return {"topic-recreated", "a topic is made again under its name"};
+    case Probe::kReassignmentAccepted:
+      return {"reassignment-accepted", "replicas are to move"};
+    case Probe::kReassignmentOutlivedLeader:
+      return {"reassignment-outlived-leader",
+              "a reassignment is completed by another leader than it began with"};
+    case Probe::kLogStartMoved:
+      return {"log-start-moved", "old records are removed"};
+    case Probe::kSessionExpiredWhileLeading:
+      return {"session-expired-while-leading", "the ensemble ends the session of a leader"};
+    case Probe::kUncleanRestart:
+      return {"unclean-restart", "a broker comes back and cannot say that it has kept everything"};
+    case Probe::kDiskReplaced:
+      return {"disk-replaced", "a broker comes back with an empty disk"};
+    case Probe::kStoppedCleanly:
+      return {"stopped-cleanly", "a server hands over what it has and stops"};
+    case Probe::kAllInSyncLost:
+      return {"all-in-sync-lost", "nobody in an ISR has all that was committed any more"};
+    case Probe::kUncleanLoss:
+      return {"unclean-loss", "an unclean election loses committed records"};
     case Probe::kCount:
       break;
   }

@@ -51,6 +51,32 @@ enum class Probe : uint8_t {
   kMultiRefused,
   kMultiInFlightWhenLeaderDied,
   kLivenessReached,
+  // Brokers and Kafka's clients.
+  kProduceAcknowledged,
+  kProduceInDoubt,
+  kNotEnoughReplicas,
+  kDuplicateStored,  // by a producer without idempotence that sends again
+  kRecordConsumed,
+  kOffsetsListed,
+  kConsumerOutOfRange,
+  kConsumerFenced,  // its epoch is older than the leader's
+  kConsumerAhead,   // ... newer
+  kGroupSynced,
+  kGroupRebalanced,
+  kOffsetsCommitted,
+  kOffsetsFetched,
+  kCoordinatorMoved,
+  kTopicDeleted,
+  kTopicRecreated,
+  kReassignmentAccepted,
+  kReassignmentOutlivedLeader,  // completed by another leader than it began with
+  kLogStartMoved,
+  kSessionExpiredWhileLeading,
+  kUncleanRestart,  // a broker comes back without what it had, or without knowing that it has it
+  kDiskReplaced,
+  kStoppedCleanly,
+  kAllInSyncLost,  // nobody in an ISR has what was committed any more
+  kUncleanLoss,
   kCount
 };
 

@@ -14,6 +14,8 @@ enum class Purpose : uint64_t {
   kWorkload = 5,
   kHost = 6,
   kClient = 7,
+  kBrokerPlan = 8,
+  kKafkaClient = 9,
 };
 
 inline RandomStream StreamFor(uint64_t seed, Purpose purpose, uint32_t who = 0,

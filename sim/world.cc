@@ -17,6 +17,10 @@ namespace {
 constexpr uint64_t kEventsMax = 3'000'000;
 constexpr int64_t kUnixMsAtStart = 1'600'000'000'000;
 
+uint32_t NodesOf(const Plan& plan) {
+  return plan.servers + plan.workload.clients + KafkaClientsOf(plan.brokers);
+}
+
 const char* KindName(Delivery::Kind kind) {
   switch (kind) {
     case Delivery::Kind::kAccepted:
@@ -39,16 +43,16 @@ World::World(const Plan& plan, Trace* trace, Probes* probes)
     : plan_(plan),
       trace_(trace),
       probes_(probes),
-      network_(plan.network, plan.seed, plan.servers, plan.servers + plan.workload.clients,
-               &queue_),
+      network_(plan.network, plan.seed, plan.servers, NodesOf(plan), &queue_),
       host_random_(StreamFor(plan.seed, Purpose::kHost)),
-      histories_(plan.servers, &committed_),
+      histories_(plan.voters(), &committed_),
+      replication_(plan_.brokers, plan.servers, probes),
       faults_(std::make_unique<Faults>(plan_, this)) {
   for (uint32_t s = 0; s < plan_.servers; ++s) {
     hosts_.emplace_back(plan_.disk, plan_.seed, s, &queue_);
     network_.SetNodeState(now_, s, Network::NodeState::kRefusing);
   }
-  const uint32_t nodes = plan_.servers + plan_.workload.clients;
+  const uint32_t nodes = NodesOf(plan_);
   for (uint32_t a = 0; a < nodes && plan_.network.far_percent > 0; ++a) {
     for (uint32_t b = 0; b < a; ++b) {
       if (!host_random_.Chance(plan_.network.far_percent, 100)) continue;
@@ -58,6 +62,7 @@ World::World(const Plan& plan, Trace* trace, Probes* probes)
   for (uint32_t c = 0; c < plan_.workload.clients; ++c) {
     clients_.push_back(std::make_unique<Client>(plan_, c, &committed_, &model_, probes_, trace_));
   }
+  if (plan_.brokers.on) AddKafkaClients();
 }
 
 World::~World() = default;
@@ -69,7 +74,7 @@ void World::Run() {
   for (uint32_t s = 0; s < plan_.servers; ++s) {
     queue_.Push(now_ + Around(host_random_, plan_.options.tick), {TaskKind::kStart, s, 0, 1});
   }
-  for (uint32_t c = 0; c < clients_.size(); ++c) {
+  for (uint32_t c = 0; c < clients(); ++c) {
     queue_.Push(now_ + Around(host_random_, plan_.options.tick * 4),
                 {TaskKind::kClientWake, c, 0, 0});
   }
@@ -145,7 +150,11 @@ void World::Handle(const Due& due) {
       return Enqueue(task.who, server::FileOpDone{std::move(done)});
     }
     case TaskKind::kClientWake:
-      clients_[task.who]->OnWake(now_, &client_output_);
+      if (KafkaClient* kafka = Kafka(task.who)) {
+        kafka->OnWake(now_, &client_output_);
+      } else {
+        clients_[task.who]->OnWake(now_, &client_output_);
+      }
       return CarryOutClient(task.who);
     case TaskKind::kFault:
     case TaskKind::kUndo:
@@ -178,12 +187,14 @@ void World::Start(uint32_t server) {
                              : host_random_.Between(-plan_.drift_ppm_max, plan_.drift_ppm_max);
   server::Options options = plan_.options;
   options.server = {server + 1};
+  if (plan_.brokers.on) SetBrokerOptions(plan_, server, &options);
   host.machine = std::make_unique<server::Server>(options, plan_.seed, host.incarnation);
   host.scheduled_wake = Instant::Never();
   host.turn_scheduled = false;
   host.paused = false;
   host.recovered = false;
   host.restored = false;
+  host.stopping = false;
   host.position = CommittedLog::kBeforeFirst;
   host.applied = {};
   network_.SetNodeState(now_, server, Network::NodeState::kUp);
@@ -235,10 +246,15 @@ void World::RunTurn(uint32_t server) {
   Observe(server, output_);
   if (output_.fatal.has_value()) return OnFatal(server, *output_.fatal);
   if (host.crash_in_turns > 0 && --host.crash_in_turns == 0) dies = true;
+  const bool stopped = output_.stopped;
   CarryOut(server, &output_, dies);
   if (dies) {
     probes_->Hit(Probe::kDiedWithinStep);
     return Stop(server, host_random_.Chance(1, 2) ? StopKind::kKill : StopKind::kPowerLoss);
+  }
+  if (stopped) {
+    probes_->Hit(Probe::kStoppedCleanly);
+    return StopServer(server, StopKind::kKill, /*cleanly=*/true);
   }
   ScheduleWake(server);
 }
@@ -279,7 +295,10 @@ void World::CarryOut(uint32_t server, server::Output* output, bool partly) {
   }
   for (size_t i = 0; i < dials; ++i) {
     const server::Dial& dial = output->dials[i];
-    network_.Dial(now_, server, dial.connection, dial.kind, dial.to.value - 1);
+    const std::optional<uint32_t> to =
+        dial.host.empty() ? std::optional(dial.to.value - 1) : ServerOfHost(dial.host);
+    LS_CHECK(to.has_value() && *to < plan_.servers);
+    network_.Dial(now_, server, dial.connection, dial.kind, *to);
   }
   for (size_t i = 0; i < sends; ++i) {
     network_.Send(now_, server, output->sends[i].connection, std::move(output->sends[i].data));
@@ -302,6 +321,7 @@ void World::OnFatal(uint32_t server, const std::string& why) {
 
 void World::ProbeDeath(uint32_t server) {
   const zab::Peer* peer = hosts_[server].machine->peer();
+  if (server >= plan_.voters()) return;
   if (peer == nullptr) return probes_->Hit(Probe::kDiedInRecovery);
   if (peer->state() == zab::ServerState::kLeading) {
     probes_->Hit(peer->established() ? Probe::kLeaderDiedInBroadcast
@@ -316,11 +336,14 @@ void World::ProbeDeath(uint32_t server) {
   }
 }
 
-void World::Stop(uint32_t server, StopKind kind) {
+void World::Stop(uint32_t server, StopKind kind) { StopServer(server, kind, /*cleanly=*/false); }
+
+void World::StopServer(uint32_t server, StopKind kind, bool cleanly) {
   Host& host = hosts_[server];
   if (host.machine == nullptr) return;
   ProbeDeath(server);
-  histories_.OnStopped(server + 1);
+  if (server < plan_.voters()) histories_.OnStopped(server + 1);
+  if (plan_.brokers.on) replication_.OnStopped(server, kind == StopKind::kPowerLoss, cleanly);
   host.machine.reset();
   host.inbox.clear();
   host.paused = false;
@@ -339,6 +362,31 @@ void World::Stop(uint32_t server, StopKind kind) {
   }
   queue_.Push(now_ + Around(host_random_, plan_.restart),
               {TaskKind::kStart, server, 0, ++host.starts});
+}
+
+void World::StopCleanly(uint32_t server) {
+  Host& host = hosts_[server];
+  if (host.machine == nullptr || host.stopping) return;
+  host.stopping = true;
+  Enqueue(server, server::StopCleanly());
+}
+
+void World::ReplaceDisk(uint32_t server) {
+  Stop(server, StopKind::kPowerLoss);
+  hosts_[server].disk.Replace();
+  replication_.OnDiskReplaced(server);
+  probes_->Hit(Probe::kDiskReplaced);
+}
+
+std::optional<uint32_t> World::PartitionLeader(RandomStream& random) const {
+  std::vector<uint32_t> leaders;
+  for (const auto& [name, truth] : replication_.Truths()) {
+    if (!truth.leader) continue;
+    const std::optional<uint32_t> server = ServerOf(truth.leader->broker);
+    if (server && *server < plan_.servers && up(*server)) leaders.push_back(*server);
+  }
+  if (leaders.empty()) return std::nullopt;
+  return leaders[random.Below(leaders.size())];
 }
 
 void World::Pause(uint32_t server, Duration time) {
@@ -379,6 +427,7 @@ std::optional<uint32_t> World::Leader() const {
 void World::Observe(uint32_t server, const server::Output& output) {
   Host& host = hosts_[server];
   ObserveEvents(server, output);
+  if (plan_.brokers.on) ObserveBroker(server, output);
   // First what was applied: the histories refer to the committed log.
   const int64_t committed_before = committed_.size();
   ObserveApplied(server, output);
@@ -399,6 +448,26 @@ void World::Observe(uint32_t server, const server::Output& output) {
   committed_.OnState(server + 1, last, tree.digest(), &host.position);
 }
 
+void World::ObserveBroker(uint32_t server, const server::Output& output) {
+  const Host& host = hosts_[server];
+  if (!output.logs_seen.empty()) replication_.OnLogs(server, output.logs_seen);
+  const server::BrokerRole* role = host.machine->broker();
+  if (role == nullptr || !role->started()) return;
+  for (const auto& [log, id] : replication_.LogsOf(server)) {
+    const replication::Partition* partition = role->broker().FindPartition(id);
+    if (partition == nullptr) continue;
+    const ReplicaView view{partition->role(), partition->leader_epoch().value,
+                           partition->log_start(), partition->log_end(),
+                           partition->high_watermark()};
+    if (!replication_.IsNews(server, id, view, host.incarnation)) continue;
+    std::optional<Replication::LeaderIsr> isr;
+    if (view.role == replication::Role::kLeader) {
+      isr = Replication::LeaderIsr{partition->state().isr.size(), partition->maximal_isr()};
+    }
+    replication_.OnView(server, host.incarnation, id, view, isr);
+  }
+}
+
 void World::ObserveEvents(uint32_t server, const server::Output& output) {
   for (const Event& event : output.events) {
     probes_->Hit(event.kind);
@@ -417,7 +486,9 @@ void World::ObserveEvents(uint32_t server, const server::Output& output) {
     if (event.kind == EventKind::kEstablished) {
       hosts_[server].established_at = hosts_[server].clock.Local(now_);
       for (uint32_t s = 0; s < hosts_.size(); ++s) {
-        if (s != server && histories_.reign(s + 1) > Epoch{}) probes_->Hit(Probe::kTwoLeaders);
+        if (s != server && s < plan_.voters() && histories_.reign(s + 1) > Epoch{}) {
+          probes_->Hit(Probe::kTwoLeaders);
+        }
       }
     }
   }
@@ -460,6 +531,7 @@ void World::ObserveCommitted(uint32_t server, int64_t index) {
     probes_->Hit(Probe::kEphemeralExpired);
   }
   model_.Apply(entry);
+  if (plan_.brokers.on) replication_.OnCommitted(entry);
   for (const Host& other : hosts_) {
     const zab::Peer* peer = other.machine == nullptr ? nullptr : other.machine->peer();
     if (peer != nullptr && peer->state() == zab::ServerState::kFollowing && !peer->established()) {
@@ -498,9 +570,14 @@ void World::Deliver(std::vector<Delivery>* deliveries) {
 void World::DeliverToServer(Delivery delivery) {
   const uint32_t node = delivery.node;
   switch (delivery.kind) {
-    case Delivery::Kind::kAccepted:
-      return Enqueue(node, server::Accepted{delivery.connection, delivery.link,
-                                            absl::StrCat("node", delivery.from)});
+    case Delivery::Kind::kAccepted: {
+      // What a broker dials to is a client's port like any other's.
+      const server::LinkKind link = delivery.link == server::LinkKind::kCoordination
+                                        ? server::LinkKind::kClient
+                                        : delivery.link;
+      return Enqueue(
+          node, server::Accepted{delivery.connection, link, absl::StrCat("node", delivery.from)});
+    }
     case Delivery::Kind::kConnected:
       return Enqueue(node, server::Connected{delivery.connection});
     case Delivery::Kind::kBytes:
@@ -514,6 +591,16 @@ void World::DeliverToServer(Delivery delivery) {
 
 void World::DeliverToClient(Delivery delivery) {
   const uint32_t number = delivery.node - plan_.servers;
+  if (KafkaClient* kafka = Kafka(number)) {
+    if (delivery.kind == Delivery::Kind::kConnected) {
+      kafka->OnConnected(now_, delivery.connection, &client_output_);
+    } else if (delivery.kind == Delivery::Kind::kBytes) {
+      kafka->OnBytes(now_, delivery.connection, std::move(delivery.data), &client_output_);
+    } else if (delivery.kind == Delivery::Kind::kClosed) {
+      kafka->OnClosed(now_, delivery.connection, &client_output_);
+    }
+    return CarryOutClient(number);
+  }
   Client& client = *clients_[number];
   switch (delivery.kind) {
     case Delivery::Kind::kAccepted:
@@ -534,8 +621,10 @@ void World::DeliverToClient(Delivery delivery) {
 
 void World::CarryOutClient(uint32_t number) {
   const uint32_t node = plan_.servers + number;
+  const server::LinkKind link =
+      Kafka(number) != nullptr ? server::LinkKind::kBroker : server::LinkKind::kClient;
   for (const ClientOutput::DialTo& dial : client_output_.dials) {
-    network_.Dial(now_, node, dial.connection, server::LinkKind::kClient, dial.server);
+    network_.Dial(now_, node, dial.connection, link, dial.server);
   }
   for (ClientOutput::SendBytes& send : client_output_.sends) {
     network_.Send(now_, node, send.connection, std::move(send.data));
@@ -548,12 +637,20 @@ void World::CarryOutClient(uint32_t number) {
 }
 
 void World::VanishClient(uint32_t client) {
-  clients_[client]->Vanish(now_, &client_output_);
+  if (KafkaClient* kafka = Kafka(client)) {
+    kafka->Vanish(now_, &client_output_);
+  } else {
+    clients_[client]->Vanish(now_, &client_output_);
+  }
   CarryOutClient(client);
 }
 
 void World::MoveClient(uint32_t client) {
-  clients_[client]->Move(now_, &client_output_);
+  if (KafkaClient* kafka = Kafka(client)) {
+    kafka->Drop(now_, &client_output_);
+  } else {
+    clients_[client]->Move(now_, &client_output_);
+  }
   CarryOutClient(client);
 }
 
@@ -563,7 +660,7 @@ void World::Heal() {
   if (trace_->on()) trace_->Line("world", "heals", "");
   faults_->End();
   network_.HealAll(now_);
-  uint32_t spare = plan_.heal_only_a_quorum ? (plan_.servers - 1) / 2 : 0;
+  uint32_t spare = plan_.heal_only_a_quorum ? (plan_.voters() - 1) / 2 : 0;
   for (uint32_t s = 0; s < plan_.servers; ++s) {
     Host& host = hosts_[s];
     host.disk.ClearFaults();
@@ -578,6 +675,10 @@ void World::Heal() {
   for (uint32_t c = 0; c < clients_.size(); ++c) {
     clients_[c]->Quiesce(now_, &client_output_);
     CarryOutClient(c);
+  }
+  for (uint32_t c = 0; c < kafka_clients_.size(); ++c) {
+    kafka_clients_[c]->Quiesce(now_, &client_output_);
+    CarryOutClient(static_cast<uint32_t>(clients_.size()) + c);
   }
   heal_deadline_ = now_ + plan_.heal_limit;
   queue_.Push(now_ + plan_.options.tick, {TaskKind::kPhase, 0, 0, kCheckHealed});
@@ -594,7 +695,7 @@ std::string World::NotHealed(std::string* detail) const {
     *detail = absl::StrCat("client ", c, " got no write through");
     return "liveness-write";
   }
-  for (uint32_t s = 0; s < hosts_.size(); ++s) {
+  for (uint32_t s = 0; s < plan_.voters(); ++s) {
     if (hosts_[s].off_for_good) continue;
     const zab::Peer* peer = up(s) ? hosts_[s].machine->peer() : nullptr;
     if (peer == nullptr || !peer->established() || hosts_[s].applied != committed_.last() ||
@@ -614,7 +715,7 @@ std::string World::NotHealed(std::string* detail) const {
       return "liveness-expiry";
     }
   }
-  return "";
+  return plan_.brokers.on ? BrokersNotHealed(detail) : "";
 }
 
 void World::CheckHealed() {

@@ -14,10 +14,13 @@
 #include "core/base/time.h"
 #include "core/server/server.h"
 #include "sim/checkers/committed_log.h"
+#include "sim/checkers/group_history.h"
 #include "sim/checkers/histories.h"
+#include "sim/checkers/replication.h"
 #include "sim/checkers/znode_model.h"
 #include "sim/client.h"
 #include "sim/host.h"
+#include "sim/kafka_client.h"
 #include "sim/network.h"
 #include "sim/plan.h"
 #include "sim/probes.h"
@@ -59,9 +62,18 @@ class World {
   EventQueue& queue() { return queue_; }
   Probes& probes() { return *probes_; }
   Trace& trace() { return *trace_; }
-  uint32_t clients() const { return static_cast<uint32_t>(clients_.size()); }
+  // ZooKeeper's clients first, then Kafka's.
+  uint32_t clients() const {
+    return static_cast<uint32_t>(clients_.size() + kafka_clients_.size());
+  }
   void VanishClient(uint32_t client);
   void MoveClient(uint32_t client);
+  // ---- In worlds with brokers.
+  void StopCleanly(uint32_t server);
+  // Requires: it is no voter.
+  void ReplaceDisk(uint32_t server);
+  // A server that leads a partition, as far as the coordination service knows, and is up.
+  std::optional<uint32_t> PartitionLeader(RandomStream& random) const;
 
  private:
   enum Phase : uint64_t { kHeal = 1, kCheckHealed = 2 };
@@ -86,9 +98,18 @@ class World {
   void OnFatal(uint32_t server, const std::string& why);
   void ProbeDeath(uint32_t server);
   void CarryOutClient(uint32_t client);
+  KafkaClient* Kafka(uint32_t client) {
+    return client < clients_.size() ? nullptr : kafka_clients_[client - clients_.size()].get();
+  }
+  void AddKafkaClients();
+  void ObserveBroker(uint32_t server, const server::Output& output);
+  void StopServer(uint32_t server, StopKind kind, bool cleanly);
   void Heal();
   // Empty if everything is as it must be in the end, else an invariant that does not hold yet.
   std::string NotHealed(std::string* detail) const;
+  std::string BrokersNotHealed(std::string* detail) const;
+  std::string PartitionNotHealed(const std::string& topic, int32_t partition,
+                                 const Replication::Truth& truth, std::string* detail) const;
   void CheckHealed();
   int64_t UnixMs(uint32_t server) const;
   std::string ServerName(uint32_t server) const { return "s" + std::to_string(server + 1); }
@@ -105,6 +126,9 @@ class World {
   Histories histories_;
   std::vector<Host> hosts_;
   std::vector<std::unique_ptr<Client>> clients_;
+  Replication replication_;
+  GroupHistory group_history_;
+  std::vector<std::unique_ptr<KafkaClient>> kafka_clients_;
   std::unique_ptr<Faults> faults_;
 
   Instant now_;

@@ -46,8 +46,16 @@ BrokerRole::BrokerRole(const BrokerRoleOptions& options, storage::Store* store,
 void BrokerRole::Start(Instant now, int64_t unix_ms, std::vector<storage::RecoveredLog> logs,
                        int64_t retained_epoch) {
   started_ = true;
+  if (options_.observe_logs) ObserveRecovered(logs);
   front_end_.SetWallClock(now, unix_ms);
   broker_.Start(now, unix_ms, std::move(logs), {retained_epoch}, &broker_out_);
+}
+
+void BrokerRole::ObserveRecovered(const std::vector<storage::RecoveredLog>& logs) {
+  for (const storage::RecoveredLog& log : logs) {
+    logs_seen_.push_back(LogRecovered{
+        log.log, log.topic, {log.topic_id, log.partition}, log.start, log.end, log.epochs});
+  }
 }
 
 void BrokerRole::SetWallClock(Instant now, int64_t unix_ms) {
@@ -160,7 +168,10 @@ void BrokerRole::OnWritten(Instant now, ConnectionId connection, uint64_t bytes)
 // ---- The store ---------------------------------------------------------------------------------
 
 void BrokerRole::OnStore(Instant now, const storage::StoreOutput& from) {
-  if (from.log_persisted) broker_.OnLogPersisted(now, *from.log_persisted, &broker_out_);
+  if (from.log_persisted) {
+    if (options_.observe_logs) logs_seen_.push_back(LogPersisted{*from.log_persisted});
+    broker_.OnLogPersisted(now, *from.log_persisted, &broker_out_);
+  }
   for (const storage::LogReadDone& done : from.log_reads) {
     if ((done.id.value & kafka::FrontEnd::kReadIds) != 0) {
       front_end_.OnLogRead(now, done, &front_end_out_, &broker_out_);
@@ -179,6 +190,8 @@ void BrokerRole::OnStore(Instant now, const storage::StoreOutput& from) {
 
 bool BrokerRole::Route(Instant now, Output* output, storage::StoreOutput* store_output) {
   if (!started_) return false;
+  for (LogObservation& seen : logs_seen_) output->logs_seen.push_back(std::move(seen));
+  logs_seen_.clear();
   bool any = stopping_ != Stopping::kNo && ContinueStop(now, store_output);
   // Taken out whole: what carrying it out brings about is appended to fresh ones, behind it.
   if (!broker_out_.Empty()) {
@@ -248,12 +261,19 @@ void BrokerRole::RouteLogOps(Instant now, replication::BrokerOutput& from,
     void operator()(replication::BrokerOutput::CreateLog& op) {
       const storage::LogNumber log = role->store_->CreateLog(
           op.id, op.topic, op.partition.partition, op.partition.topic, /*start=*/0, out);
+      if (role->options_.observe_logs) {
+        role->logs_seen_.push_back(LogCreated{op.id, log, op.topic, op.partition});
+      }
       role->broker_.OnLogCreated(now, op.id, log, &role->broker_out_);
     }
     void operator()(replication::BrokerOutput::ChangeLog& op) {
+      if (role->options_.observe_logs) {
+        role->logs_seen_.push_back(LogChanged{op.id, op.log, op.change});
+      }
       role->store_->ChangeLog(op.id, op.log, std::move(op.change), out);
     }
     void operator()(replication::BrokerOutput::DeleteLog& op) {
+      if (role->options_.observe_logs) role->logs_seen_.push_back(LogDeleted{op.id, op.log});
       role->store_->DeleteLog(op.id, op.log, out);
     }
     void operator()(replication::BrokerOutput::SetBrokerEpoch& op) {

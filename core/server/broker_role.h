@@ -19,6 +19,7 @@
 #include "core/kafka/front_end.h"
 #include "core/replication/broker.h"
 #include "core/server/io.h"
+#include "core/server/log_observation.h"
 #include "core/storage/store.h"
 #include "core/wire/frame.h"
 
@@ -33,6 +34,8 @@ struct BrokerRoleOptions {
   // Accepted connections that have not yet said anything: how many, and for how long.
   size_t undecided_max = 1'000;
   Duration undecided_timeout = Seconds(30);
+  // Output::logs_seen is filled.
+  bool observe_logs = false;
 };
 
 class BrokerRole {
@@ -91,6 +94,7 @@ class BrokerRole {
                    storage::StoreOutput* store_output);
   void RouteFrontEnd(kafka::FrontEndOutput& from, Output* output,
                      storage::StoreOutput* store_output);
+  void ObserveRecovered(const std::vector<storage::RecoveredLog>& logs);
   bool ContinueStop(Instant now, storage::StoreOutput* store_output);
 
   const BrokerRoleOptions options_;
@@ -107,7 +111,8 @@ class BrokerRole {
   std::map<ConnectionId, Undecided> undecided_;
   replication::BrokerOutput broker_out_;
   kafka::FrontEndOutput front_end_out_;
-  std::vector<Bytes> slices_;  // scratch
+  std::vector<LogObservation> logs_seen_;  // on its way to Output
+  std::vector<Bytes> slices_;              // scratch
 };
 
 }  // namespace lockstep::server

@@ -29,6 +29,7 @@ void Output::Clear() {
   file_ops.clear();
   events.clear();
   applied.clear();
+  logs_seen.clear();
   stopped = false;
   fatal.reset();
 }

@@ -13,6 +13,7 @@
 #include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/base/zxid.h"
+#include "core/server/log_observation.h"
 #include "core/storage/file_ops.h"
 
 namespace lockstep::server {
@@ -106,7 +107,8 @@ struct Output {
   std::vector<storage::FileOp> file_ops;
   std::vector<Event> events;
   std::vector<AppliedTransaction> applied;
-  bool stopped = false;  // the answer to StopCleanly: the process may exit
+  std::vector<LogObservation> logs_seen;  // see BrokerRoleOptions::observe_logs
+  bool stopped = false;                   // the answer to StopCleanly: the process may exit
   // The server must stop: a sentence for the operator. Nothing else of this output matters; the
   // process exits, and recovers from what is durable.
   std::optional<std::string> fatal;

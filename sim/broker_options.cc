@@ -1,0 +1,150 @@
+// Draws what a world with brokers is like.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "sim/plan.h"
+
+namespace lockstep::sim {
+namespace {
+
+template <typename T, size_t N>
+T OneOf(RandomStream& random, const T (&values)[N]) {
+  return values[random.Below(N)];
+}
+
+void DrawLimits(RandomStream& random, Plan* plan) {
+  const Duration tick = plan->options.tick;
+  BrokerPlan& brokers = plan->brokers;
+  server::BrokerRoleOptions& role = plan->options.broker.emplace();
+  role.observe_logs = true;
+  role.undecided_timeout = tick * 20;
+  replication::BrokerOptions& broker = role.broker;
+  broker.coordination.session_timeout_ms =
+      static_cast<int32_t>(brokers.session_timeout.Milliseconds());
+  broker.coordination.retry_min = tick / 10;
+  broker.coordination.retry_max = tick * 2;
+  broker.session_margin_percent = 20;
+  broker.preferred_replica_time = OneOf(random, {tick / 4, tick, tick * 4});
+  broker.keep_in_sync_time = brokers.keep_in_sync_time;
+  broker.default_partitions = 1;
+  broker.unclean_leader_election = false;
+  broker.auto_leader_rebalance = random.Chance(2, 3);
+  broker.leader_rebalance_interval = OneOf(random, {tick * 3, tick * 20});
+  broker.state_change_queue_max = OneOf(random, {2u, 5u, 1'000u});
+  broker.reassignment_throttle = OneOf(random, {uint64_t{0}, uint64_t{0}, uint64_t{2'000}});
+  broker.fetch_max_wait = OneOf(random, {tick / 4, tick, tick * 2});
+  broker.fetch_max_bytes = OneOf(random, {200u, 2'000u, 1u << 20});
+  broker.fetch_entry_max_bytes = OneOf(random, {100u, 1'000u, 1u << 20});
+  broker.high_watermark_checkpoint_interval = OneOf(random, {tick, tick * 5, tick * 30});
+  broker.retention_check_interval = OneOf(random, {tick * 2, tick * 10});
+  broker.log.durability = brokers.durability;
+  broker.log.segment_bytes = OneOf(random, {uint64_t{500}, uint64_t{2'000}, uint64_t{20'000}});
+  broker.log.index_interval_bytes = OneOf(random, {1u, 200u, 4'096u});
+  broker.log.cache_bytes = OneOf(random, {uint64_t{0}, uint64_t{2'000}, uint64_t{1} << 20});
+  broker.log.journal_bytes_max =
+      OneOf(random, {uint64_t{4'000}, uint64_t{30'000}, uint64_t{1} << 20});
+
+  kafka::FrontEndOptions& front_end = role.front_end;
+  front_end.auto_create_topics = false;
+  front_end.request_bytes_max = 1 << 20;
+  front_end.message_bytes_max = 100'000;
+  front_end.requests_max = OneOf(random, {1u, 5u, 100u});
+  front_end.unsent_bytes_max = OneOf(random, {uint64_t{500}, uint64_t{16} << 20});
+  front_end.held_bytes_max = OneOf(random, {uint64_t{3'000}, uint64_t{1} << 30});
+  front_end.connections_max_idle = OneOf(random, {tick * 30, tick * 100'000});
+  front_end.groups.partitions = static_cast<int32_t>(random.Between(1, 3));
+  front_end.groups.replication_factor = static_cast<int32_t>(random.Between(1, 3));
+  front_end.groups.session_timeout_min_ms = 1;
+  front_end.groups.initial_rebalance_delay_ms =
+      static_cast<int32_t>((tick * OneOf(random, {0, 1, 4})).Milliseconds());
+}
+
+void DrawTopics(RandomStream& random, Plan* plan) {
+  BrokerPlan& brokers = plan->brokers;
+  const auto servers = static_cast<int64_t>(plan->servers);
+  const int64_t count = random.Between(1, 3);
+  for (int64_t i = 0; i < count; ++i) {
+    TopicPlan& topic = brokers.topics.emplace_back();
+    topic.name = absl::StrCat("t", i);
+    topic.partitions = static_cast<int32_t>(random.Between(1, 3));
+    const int64_t wanted = OneOf(random, {1, 2, 3, 3, 3, 3, 4, 5});
+    topic.replication_factor = static_cast<int16_t>(std::min(servers, wanted));
+    topic.min_insync = static_cast<int32_t>(
+        random.Between(1, std::max<int64_t>(1, std::min<int64_t>(3, topic.replication_factor))));
+    topic.unclean = random.Chance(1, 12);
+    topic.recreated = random.Chance(1, 8);
+    if (random.Chance(1, 6)) topic.retention_bytes = random.Between(500, 4'000);
+    if (random.Chance(1, 6)) {
+      topic.retention_ms = (plan->options.tick * random.Between(10, 60)).Milliseconds();
+    }
+  }
+}
+
+void DrawClients(RandomStream& random, Plan* plan) {
+  const Duration tick = plan->options.tick;
+  BrokerPlan& brokers = plan->brokers;
+  const int64_t producers = random.Between(1, 3);
+  for (int64_t i = 0; i < producers; ++i) {
+    ProducerPlan& producer = brokers.producers.emplace_back();
+    producer.acks = OneOf(random, {int16_t{-1}, int16_t{-1}, int16_t{-1}, int16_t{1}, int16_t{0}});
+    producer.idempotent = producer.acks == -1 && random.Chance(2, 3);
+    producer.in_flight_max = static_cast<uint32_t>(random.Between(1, 5));
+    producer.batch_records_max = static_cast<uint32_t>(random.Between(1, 5));
+  }
+  brokers.consumers = static_cast<uint32_t>(random.Between(1, 2));
+  brokers.group_members = OneOf(random, {0u, 0u, 1u, 2u, 3u});
+  brokers.think = tick * OneOf(random, {1, 4, 16}) / 8;
+  brokers.client_session = tick * random.Between(6, 20);
+  brokers.value_bytes_max = OneOf(random, {16u, 60u, 400u});
+  brokers.admin = random.Chance(2, 3);
+  brokers.admin_think = tick * random.Between(2, 12);
+  for (uint32_t& weight : brokers.admin_weights) {
+    const bool exists = random.Chance(1, 2);
+    const int64_t drawn = random.Between(1, 6);
+    weight = exists ? static_cast<uint32_t>(drawn) : 0;
+  }
+}
+
+}  // namespace
+
+void DrawBrokers(RandomStream& random, Plan* plan) {
+  BrokerPlan& brokers = plan->brokers;
+  const Duration tick = plan->options.tick;
+  brokers.on = true;
+  // Mostly all vote; else the last ones are brokers alone.
+  if (plan->servers > 1 && random.Chance(1, 3)) {
+    const auto voters = static_cast<size_t>(random.Between(1, std::min(plan->servers - 1, 5u)));
+    plan->options.voters.resize(voters);
+  }
+  brokers.voters = plan->voters();
+  brokers.own_coordination_only = brokers.voters == plan->servers && random.Chance(1, 3);
+  // An epoch that ends after a few transactions ends before a broker has registered.
+  if (plan->options.zab.counter_max < 200) plan->options.zab.counter_max = 200;
+  brokers.durability =
+      random.Chance(1, 6) ? storage::Durability::kFlush : storage::Durability::kFsync;
+  brokers.session_timeout = tick * random.Between(4, 20);
+  brokers.keep_in_sync_time = tick * random.Between(2, 20);
+  DrawLimits(random, plan);
+  DrawTopics(random, plan);
+  DrawClients(random, plan);
+  plan->workload.clients = random.Chance(1, 4) ? 1 : 0;
+  // Brokers find each other again, elect and catch up behind the ensemble's own healing.
+  plan->heal_limit = plan->heal_limit + tick * 600;
+}
+
+void SetBrokerOptions(const Plan& plan, uint32_t server, server::Options* options) {
+  server::BrokerRoleOptions& role = *options->broker;
+  role.broker.broker = BrokerOf(server);
+  role.broker.rack = absl::StrCat("rack", server % 3);
+  role.broker.advertised = {HostOf(server), 9092};
+  role.coordination.clear();
+  if (plan.brokers.own_coordination_only) {
+    role.coordination.push_back({HostOf(server), 2181});
+  } else {
+    for (uint32_t s = 0; s < plan.voters(); ++s) role.coordination.push_back({HostOf(s), 2181});
+  }
+  role.broker.coordination.servers = static_cast<uint32_t>(role.coordination.size());
+  if (server >= plan.voters()) options->voters.clear();
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,260 @@
+#include "sim/kafka_admin.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep::sim {
+
+using kafka::ErrorCode;
+
+KafkaAdmin::KafkaAdmin(const Context& context, RandomStream random, Replication* replication)
+    : KafkaClient(context, "admin", random), replication_(replication) {
+  for (const TopicPlan& topic : plan_.topics) Watch(topic.name);
+}
+
+void KafkaAdmin::Vanish(Instant now, ClientOutput* output) {
+  call_.reset();
+  Drop(now, output);
+}
+
+void KafkaAdmin::Quiesce(Instant now, ClientOutput* output) {
+  quiescing_ = true;
+  OnWake(now, output);
+}
+
+bool KafkaAdmin::Exists(const TopicPlan& topic) const {
+  const TopicView* view = Find(topic.name);
+  return view != nullptr && !view->partitions.empty();
+}
+
+std::string KafkaAdmin::NotDone() const {
+  for (const TopicPlan& topic : plan_.topics) {
+    if (!Exists(topic)) return "does not see topic " + topic.name;
+  }
+  return "";
+}
+
+Instant KafkaAdmin::Work(Instant now, ClientOutput* output) {
+  if (call_) return Instant::Never();
+  if (now < next_work_) return next_work_;
+  next_work_ = now + Around(random_, plan_.admin_think) + Microseconds(1);
+  if (Create(now, output)) return Instant::Never();
+  if (quiescing_ || !plan_.admin) return next_work_;
+  uint64_t total = 0;
+  for (uint32_t weight : plan_.admin_weights) total += weight;
+  if (total == 0) return next_work_;
+  uint64_t drawn = random_.Below(total);
+  size_t op = 0;
+  while (drawn >= plan_.admin_weights[op]) drawn -= plan_.admin_weights[op++];
+  Issue(now, static_cast<AdminOp>(op), output);
+  return call_ ? Instant::Never() : next_work_;
+}
+
+// Topics that are not there are made.
+bool KafkaAdmin::Create(Instant now, ClientOutput* output) {
+  kafka::CreateTopicsRequest request;
+  for (const TopicPlan& topic : plan_.topics) {
+    if (Exists(topic)) continue;
+    kafka::CreateTopicsRequest::Topic& create = request.topics.emplace_back();
+    create.name = topic.name;
+    create.num_partitions = topic.partitions;
+    create.replication_factor = topic.replication_factor;
+    create.configs.push_back({"min.insync.replicas", absl::StrCat(topic.min_insync)});
+    if (topic.unclean) create.configs.push_back({"unclean.leader.election.enable", "true"});
+    if (topic.retention_bytes > 0) {
+      create.configs.push_back({"retention.bytes", absl::StrCat(topic.retention_bytes)});
+    }
+    if (topic.retention_ms > 0) {
+      create.configs.push_back({"retention.ms", absl::StrCat(topic.retention_ms)});
+    }
+  }
+  if (request.topics.empty()) return false;
+  request.timeout_ms = static_cast<int32_t>((Timeout() / 2).Milliseconds());
+  call_ = Send(now, RandomServer(), request, Timeout(), output);
+  RefreshMetadata(now);
+  return true;
+}
+
+int32_t KafkaAdmin::RandomPartition(const TopicPlan& topic) {
+  const TopicView* view = Find(topic.name);
+  return static_cast<int32_t>(random_.Below(view->partitions.size()));
+}
+
+void KafkaAdmin::Issue(Instant now, AdminOp op, ClientOutput* output) {
+  const TopicPlan& topic = plan_.topics[random_.Below(plan_.topics.size())];
+  const int32_t timeout_ms = static_cast<int32_t>((Timeout() / 2).Milliseconds());
+  switch (op) {
+    case AdminOp::kReassign:
+    case AdminOp::kCancelReassignment:
+      return Reassign(now, topic, op == AdminOp::kCancelReassignment, output);
+    case AdminOp::kElectPreferred: {
+      kafka::ElectLeadersRequest request;
+      request.topic_partitions.emplace();
+      request.topic_partitions->push_back({topic.name, {RandomPartition(topic)}});
+      request.timeout_ms = timeout_ms;
+      call_ = Send(now, RandomServer(), request, Timeout(), output);
+      return;
+    }
+    case AdminOp::kRecreate:
+      if (topic.recreated) DeleteTopic(now, topic, output);
+      return;
+    case AdminOp::kDeleteRecords:
+      return DeleteRecords(now, topic, output);
+    case AdminOp::kSetMinInsync:
+      return SetMinInsync(now, topic, output);
+    case AdminOp::kAddPartitions: {
+      kafka::CreatePartitionsRequest request;
+      const auto count = static_cast<int32_t>(Find(topic.name)->partitions.size());
+      if (count >= topic.partitions + 2) return;
+      kafka::CreatePartitionsRequest::Topic& more = request.topics.emplace_back();
+      more.name = topic.name;
+      more.count = count + 1;
+      request.timeout_ms = timeout_ms;
+      call_ = Send(now, RandomServer(), request, Timeout(), output);
+      return RefreshMetadata(now);
+    }
+    case AdminOp::kListReassignments: {
+      kafka::ListPartitionReassignmentsRequest request;
+      request.timeout_ms = timeout_ms;
+      call_ = Send(now, RandomServer(), request, Timeout(), output);
+      return;
+    }
+    case AdminOp::kCount:
+      break;
+  }
+}
+
+void KafkaAdmin::Reassign(Instant now, const TopicPlan& topic, bool cancel, ClientOutput* output) {
+  kafka::AlterPartitionReassignmentsRequest request;
+  request.timeout_ms = static_cast<int32_t>((Timeout() / 2).Milliseconds());
+  auto& of = request.topics.emplace_back();
+  of.name = topic.name;
+  auto& partition = of.partitions.emplace_back();
+  partition.partition_index = RandomPartition(topic);
+  if (!cancel) {
+    std::vector<int32_t> brokers;
+    for (uint32_t s = 0; s < context_.servers; ++s) brokers.push_back(BrokerOf(s).value);
+    for (size_t i = brokers.size(); i > 1; --i)
+      std::swap(brokers[i - 1], brokers[random_.Below(i)]);
+    const auto least = static_cast<int64_t>(
+        std::min<size_t>(brokers.size(), static_cast<size_t>(std::max(topic.min_insync, 1))));
+    const auto most = static_cast<int64_t>(std::min<size_t>(brokers.size(), 4));
+    brokers.resize(static_cast<size_t>(random_.Between(std::min(least, most), most)));
+    partition.replicas = std::move(brokers);
+  }
+  call_ = Send(now, RandomServer(), request, Timeout(), output);
+}
+
+void KafkaAdmin::DeleteRecords(Instant now, const TopicPlan& topic, ClientOutput* output) {
+  const int32_t partition = RandomPartition(topic);
+  const auto leader = LeaderOf(topic.name, partition);
+  if (!leader) return;
+  const int64_t end = replication_->CommittedEnd(topic.name, partition);
+  if (end == 0) return;
+  kafka::DeleteRecordsRequest request;
+  auto& of = request.topics.emplace_back();
+  of.name = topic.name;
+  of.partitions.push_back({partition, random_.Between(0, end)});
+  request.timeout_ms = static_cast<int32_t>((Timeout() / 2).Milliseconds());
+  call_ = Send(now, *leader, request, Timeout(), output);
+}
+
+void KafkaAdmin::SetMinInsync(Instant now, const TopicPlan& topic, ClientOutput* output) {
+  kafka::IncrementalAlterConfigsRequest request;
+  auto& resource = request.resources.emplace_back();
+  resource.resource_type = 2;  // a topic
+  resource.resource_name = topic.name;
+  auto& config = resource.configs.emplace_back();
+  config.name = "min.insync.replicas";
+  config.config_operation = 0;  // set
+  config.value = absl::StrCat(random_.Between(1, topic.min_insync));
+  call_ = Send(now, RandomServer(), request, Timeout(), output);
+}
+
+void KafkaAdmin::DeleteTopic(Instant now, const TopicPlan& topic, ClientOutput* output) {
+  kafka::DeleteTopicsRequest request;
+  if (VersionOf<kafka::DeleteTopicsRequest>() >= 6) {
+    request.topics.push_back({.name = topic.name});
+  } else {
+    request.topic_names.push_back(topic.name);
+  }
+  request.timeout_ms = static_cast<int32_t>((Timeout() / 2).Milliseconds());
+  call_ = Send(now, RandomServer(), request, Timeout(), output);
+  RefreshMetadata(now);
+}
+
+void KafkaAdmin::OnLost(Instant now, const Call& call, ClientOutput*) {
+  if (call_ != call.number) return;
+  call_.reset();
+  next_work_ = now + BackOff();
+}
+
+void KafkaAdmin::OnAnswer(Instant now, const Call& call, const Bytes& frame, ClientOutput*) {
+  if (call_ != call.number) return;
+  call_.reset();
+  next_work_ = std::max(next_work_, now);
+  OnErrors(call, frame);
+}
+
+// Refusals are in order: what it asks for is drawn, and others change things meanwhile.
+void KafkaAdmin::OnErrors(const Call& call, const Bytes& frame) {
+  bool all_done = true;
+  const auto see = [&](ErrorCode error) {
+    all_done &= error == ErrorCode::kNone;
+    Line("admin",
+         absl::StrCat("api ", static_cast<int16_t>(call.api), ": ", kafka::ToString(error)));
+  };
+  switch (call.api) {
+    case kafka::ApiKey::kCreateTopics:
+      for (const auto& topic : Take<kafka::CreateTopicsResponse>(call, frame).topics) {
+        see(topic.error_code);
+      }
+      break;
+    case kafka::ApiKey::kDeleteTopics:
+      for (const auto& topic : Take<kafka::DeleteTopicsResponse>(call, frame).responses) {
+        see(topic.error_code);
+      }
+      if (all_done) probes_->Hit(Probe::kTopicDeleted);
+      break;
+    case kafka::ApiKey::kCreatePartitions:
+      for (const auto& topic : Take<kafka::CreatePartitionsResponse>(call, frame).results) {
+        see(topic.error_code);
+      }
+      break;
+    case kafka::ApiKey::kAlterPartitionReassignments: {
+      const auto response = Take<kafka::AlterPartitionReassignmentsResponse>(call, frame);
+      see(response.error_code);
+      for (const auto& topic : response.responses) {
+        for (const auto& partition : topic.partitions) see(partition.error_code);
+      }
+      if (all_done) probes_->Hit(Probe::kReassignmentAccepted);
+      break;
+    }
+    case kafka::ApiKey::kListPartitionReassignments:
+      see(Take<kafka::ListPartitionReassignmentsResponse>(call, frame).error_code);
+      break;
+    case kafka::ApiKey::kElectLeaders: {
+      const auto response = Take<kafka::ElectLeadersResponse>(call, frame);
+      see(response.error_code);
+      for (const auto& topic : response.replica_election_results) {
+        for (const auto& partition : topic.partition_result) see(partition.error_code);
+      }
+      break;
+    }
+    case kafka::ApiKey::kDeleteRecords:
+      for (const auto& topic : Take<kafka::DeleteRecordsResponse>(call, frame).topics) {
+        for (const auto& partition : topic.partitions) see(partition.error_code);
+      }
+      break;
+    case kafka::ApiKey::kIncrementalAlterConfigs:
+      for (const auto& of : Take<kafka::IncrementalAlterConfigsResponse>(call, frame).responses) {
+        see(of.error_code);
+      }
+      break;
+    default:
+      FailBytes("an answer to nothing");
+  }
+}
+
+}  // namespace lockstep::sim
