@@ -72,7 +72,7 @@ class PartitionEnsemble {
   // What happened, a line each, if Options::trace.
   const std::string& trace() const { return trace_; }
 
- private:
+ protected:  // of a directed schedule, which is a subclass
   struct Registry {
     uint64_t revision = 0;
     int64_t last_czxid = 100;
