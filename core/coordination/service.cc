@@ -10,6 +10,11 @@
 
 namespace lockstep::coordination {
 
+bool ServiceOutput::Empty() const {
+  return client_sends.empty() && client_closes.empty() && pauses.empty() && resumes.empty() &&
+         proposals.empty() && requests.empty() && replies.empty() && events.empty();
+}
+
 void ServiceOutput::Clear() {
   client_sends.clear();
   client_closes.clear();

@@ -57,6 +57,7 @@ struct ServiceOutput {
   std::vector<Bytes> requests;   // follower: to the leader, in order
   std::vector<ReplyTo> replies;  // leader: to followers, in order with proposals and commits
   std::vector<Event> events;
+  bool Empty() const;
   void Clear();
 };
 

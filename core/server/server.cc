@@ -262,7 +262,7 @@ void Server::Impl::Route() {
 }
 
 bool Server::Impl::RouteZab() {
-  if (!peer_) return false;
+  if (!peer_ || zab_out_.Empty()) return false;
   // Taken out whole: what handling it brings about is appended to a fresh one, in order behind it.
   zab::Output out;
   std::swap(out, zab_out_);
@@ -314,7 +314,10 @@ void Server::Impl::Persist(zab::Persist& persist) {
 }
 
 bool Server::Impl::RouteStore() {
-  storage::StoreOutput out;
+  if (store_out_.Empty()) return false;
+  // As in RouteZab; here and in RouteService the buffers are kept.
+  storage::StoreOutput& out = store_routed_;
+  out.Clear();
   std::swap(out, store_out_);
   for (storage::FileOp& op : out.ops) output_->file_ops.push_back(std::move(op));
   for (Event& event : out.events) output_->events.push_back(event);
@@ -352,7 +355,9 @@ bool Server::Impl::RouteStore() {
 }
 
 bool Server::Impl::RouteService() {
-  coordination::ServiceOutput out;
+  if (service_out_.Empty()) return false;
+  coordination::ServiceOutput& out = service_routed_;
+  out.Clear();
   std::swap(out, service_out_);
   bool any = false;
   for (Event& event : out.events) output_->events.push_back(event);

@@ -97,6 +97,9 @@ class Server::Impl {
   zab::Output zab_out_;
   storage::StoreOutput store_out_;
   coordination::ServiceOutput service_out_;
+  // What is being carried; kept for their memory.
+  storage::StoreOutput store_routed_;
+  coordination::ServiceOutput service_routed_;
   std::vector<zab::Input> peer_inputs_;
 
   Instant started_at_;

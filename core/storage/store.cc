@@ -14,6 +14,12 @@
 
 namespace lockstep::storage {
 
+bool StoreOutput::Empty() const {
+  return ops.empty() && events.empty() && !persisted && snapshot_chunks.empty() && !recovered &&
+         !snapshot_taken && !snapshot_wanted && !log_persisted && log_reads.empty() &&
+         log_searches.empty() && logs_rolled.empty() && !clean_shutdown_done && !fatal;
+}
+
 void StoreOutput::Clear() {
   ops.clear();
   events.clear();

@@ -126,6 +126,7 @@ struct StoreOutput {
   // sentence for the operator that names the file and says what to do.
   std::optional<std::string> fatal;
 
+  bool Empty() const;
   void Clear();
 };
 
