@@ -168,6 +168,7 @@ class Broker::Impl : public FetchServer::Host {
   void ReadBrokers(Instant now, BrokerOutput* output);
   void SendReads(Instant now, BrokerOutput* output);
   void TakeChanges(Instant now, BrokerOutput* output);
+  void OnBrokerGone(Instant now, BrokerId broker, BrokerOutput* output);
   void CheckLease(Instant now, BrokerOutput* output);
   Instant lease_end() const;
   BrokerEpoch registered(BrokerId broker) const;

@@ -460,6 +460,15 @@ void Broker::Impl::SendReads(Instant now, BrokerOutput* output) {
   Pump(now, output);
 }
 
+void Broker::Impl::OnBrokerGone(Instant now, BrokerId broker, BrokerOutput* output) {
+  for (auto& [id, hosted] : hosted_) {
+    if (hosted.machine == nullptr) continue;
+    PartitionOutput from;
+    hosted.machine->OnBrokerGone(now, broker, &from);
+    Drain(now, &hosted, &from, output);
+  }
+}
+
 void Broker::Impl::TakeChanges(Instant now, BrokerOutput* output) {
   while (true) {
     MetadataCache::Changes changes = metadata_.TakeChanges();
@@ -472,6 +481,7 @@ void Broker::Impl::TakeChanges(Instant now, BrokerOutput* output) {
       if (broker == options_.broker) continue;
       if (at == metadata_.brokers().end()) {
         fetcher_.RemoveBroker(broker, output);
+        if (metadata_.complete()) OnBrokerGone(now, broker, output);
       } else {
         fetcher_.SetBroker(now, at->second, output);
       }

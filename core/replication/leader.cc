@@ -190,6 +190,14 @@ void Leader::OnFetchAnswered(Instant now, BrokerId follower) {
   if (found != followers_.end()) found->second.OnAnswered(now);
 }
 
+void Leader::OnBrokerGone(Instant now, BrokerId broker, PartitionOutput* output) {
+  const auto found = followers_.find(broker);
+  if (found == followers_.end()) return;
+  // What it has acknowledged counts no more; when it comes back it joins as any other does.
+  found->second = FollowerProgress(now, /*in_sync=*/false, found->second.assigned_at());
+  MaintainIsr(now, output);
+}
+
 // ---- High watermark -----------------------------------------------------------------------------
 
 bool Leader::below_min_isr() const {

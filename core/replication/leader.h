@@ -35,6 +35,7 @@ class Leader {
                                    const ReplicaFetchRequest::Entry& entry,
                                    PartitionOutput* output);
   void OnFetchAnswered(Instant now, BrokerId follower);
+  void OnBrokerGone(Instant now, BrokerId broker, PartitionOutput* output);
   void OnIsrChange(Instant now, Partition::Outcome outcome, int32_t version,
                    PartitionOutput* output);
   // `state` has changed; `known_replicas_version` is what it had before.

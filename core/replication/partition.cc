@@ -177,6 +177,13 @@ void Partition::OnFetchAnswered(Instant now, BrokerId follower) {
   if (impl_->role == Role::kLeader) impl_->leader.OnFetchAnswered(now, follower);
 }
 
+void Partition::OnBrokerGone(Instant now, BrokerId broker, PartitionOutput* output) {
+  Impl& own = *impl_;
+  if (own.role != Role::kLeader) return;
+  own.leader.OnBrokerGone(now, broker, output);
+  own.Finish(output);
+}
+
 void Partition::OnIsrChange(Instant now, LeaderEpoch leader_epoch, Outcome outcome, int32_t version,
                             PartitionOutput* output) {
   Impl& own = *impl_;

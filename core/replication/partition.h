@@ -172,6 +172,9 @@ class Partition {
   // slow leader does not expel healthy followers. KAFKA-8733, KIP-501. Must follow every OnFetch
   // without an error.
   void OnFetchAnswered(Instant now, BrokerId follower);
+  // The registration of `broker` is gone. It leaves the ISR now, and not after its time to keep in
+  // sync: every produce with acks=all would wait so long for a broker that is known to be dead.
+  void OnBrokerGone(Instant now, BrokerId broker, PartitionOutput* output);
   enum class Outcome : uint8_t { kApplied, kRefused, kUnknown };
   // The end of the ISR change under way. kApplied: `version` is the znode's now. kRefused: it has
   // certainly not been applied (the owner re-reads and calls Update or takes the role away).
