@@ -131,6 +131,8 @@ ProbeInfo Own(Probe probe) {
       return {"disk-replaced", "a broker comes back with an empty disk"};
     case Probe::kStoppedCleanly:
       return {"stopped-cleanly", "a server hands over what it has and stops"};
+    case Probe::kBrokerIdTaken:
+      return {"broker-id-taken", "a broker gives up waiting for its predecessor's session to end"};
     case Probe::kAllInSyncLost:
       return {"all-in-sync-lost", "nobody in an ISR has all that was committed any more"};
     case Probe::kUncleanLoss:

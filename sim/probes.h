@@ -75,6 +75,7 @@ enum class Probe : uint8_t {
   kUncleanRestart,  // a broker comes back without what it had, or without knowing that it has it
   kDiskReplaced,
   kStoppedCleanly,
+  kBrokerIdTaken,
   kAllInSyncLost,  // nobody in an ISR has what was committed any more
   kUncleanLoss,
   kCount

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "sim/failure.h"
@@ -310,11 +311,15 @@ void World::CarryOut(uint32_t server, server::Output* output, bool partly) {
 
 void World::OnFatal(uint32_t server, const std::string& why) {
   if (trace_->on()) trace_->Line(ServerName(server), "stops", why);
-  if (!hosts_[server].disk.reported_error()) {
+  // A broker that comes back waits for its predecessor's session to end, and gives up when that
+  // takes longer than it could with one ensemble's leader: it cannot tell it from a second broker.
+  const bool waited = plan_.brokers.on && absl::StrContains(why, "is taken");
+  if (waited) probes_->Hit(Probe::kBrokerIdTaken);
+  if (!waited && !hosts_[server].disk.reported_error()) {
     Fail("stops-only-on-disk-errors",
          absl::StrCat("server ", server + 1, " stops though its disk is in order: ", why));
   }
-  probes_->Hit(Probe::kStoppedOnDiskError);
+  if (!waited) probes_->Hit(Probe::kStoppedOnDiskError);
   // What a failed write left in the page cache must not be believed: the machine is restarted.
   Stop(server, StopKind::kPowerLoss);
 }

@@ -194,6 +194,7 @@ Replication::PartitionGhost* Replication::FindGhost(const PartitionId& id) {
 
 void Replication::OnLogs(uint32_t server, const std::vector<server::LogObservation>& seen) {
   Server& state = state_[server];
+  bool recovery = false;
   for (const server::LogObservation& what : seen) {
     if (const auto* recovered = std::get_if<server::LogRecovered>(&what)) {
       PartitionGhost& p = ghosts_[recovered->partition];
@@ -205,7 +206,7 @@ void Replication::OnLogs(uint32_t server, const std::vector<server::LogObservati
       state.logs[recovered->log] = recovered->partition;
       replica.number = recovered->log;
       replica.present = true;
-      replica.recovering = false;
+      recovery = true;
       replica.view = {};
       const bool torn = state.lost_power && plan_.durability == storage::Durability::kFlush;
       const bool fits =
@@ -260,15 +261,15 @@ void Replication::OnLogs(uint32_t server, const std::vector<server::LogObservati
         ghosts_[id].replicas[server].log.OnPersisted(persisted->id);
     }
   }
+  if (recovery) state.lost_power = false;
 }
 
 void Replication::OnStopped(uint32_t server, bool power_loss, bool cleanly) {
   Server& state = state_[server];
-  state.lost_power = power_loss;
+  state.lost_power |= power_loss;  // also if it dies again before it has recovered
   for (auto& [number, id] : state.logs) {
     PartitionGhost& p = ghosts_[id];
     Replica& replica = p.replicas[server];
-    replica.recovering = true;
     replica.view = {};
   }
   if (plan_.durability == storage::Durability::kFsync || cleanly) return;
@@ -359,6 +360,15 @@ void Replication::CheckMatches(uint32_t server, const PartitionId& id, const Par
 // back, has all that is committed, durably.
 void Replication::CheckIsrHolds(const PartitionId& id, PartitionGhost* p) {
   if (!p->isr || p->ghost.may_have_lost || p->ghost.end == 0) return;
+  if (unclean_.contains(p->topic)) {
+    // After an unclean election even the old leader may commit once more what nobody else has.
+    for (const IsrMember& member : p->isr->isr) {
+      const auto server = ServerOf(member.broker);
+      if (!server || !Intact(member) || Holds(*p, *server)) continue;
+      p->ghost.may_have_lost = true;
+      return probes_->Hit(Probe::kUncleanLoss);
+    }
+  }
   for (const IsrMember& member : p->isr->isr) {
     const auto server = ServerOf(member.broker);
     if (!server || *server >= servers_) {

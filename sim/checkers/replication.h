@@ -124,7 +124,6 @@ class Replication {
     ReplicaLog log;
     storage::LogNumber number;
     bool present = false;
-    bool recovering = false;  // after a crash: what was recovered is not known yet
     ReplicaView view;
     uint64_t view_incarnation = 0;
     size_t isr_size = 0;  // of a leader, at its last view
