@@ -128,6 +128,8 @@ void DrawBrokers(RandomStream& random, Plan* plan) {
   DrawTopics(random, plan);
   DrawClients(random, plan);
   plan->workload.clients = random.Chance(1, 4) ? 1 : 0;
+  // With servers gone for good there may be too few for a topic's replicas, or for its minimum.
+  plan->heal_only_a_quorum = false;
   // Brokers find each other again, elect and catch up behind the ensemble's own healing.
   plan->heal_limit = plan->heal_limit + tick * 600;
 }
