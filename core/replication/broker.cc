@@ -28,7 +28,7 @@ bool BrokerOutput::Empty() const {
          coordination.sends.empty() && coordination.closes.empty() && dials.empty() &&
          sends.empty() && closes.empty() && produces_done.empty() && log_events.empty() &&
          high_watermarks_moved.empty() && admin_done.empty() && !metadata_changed &&
-         !producer_ids && events.empty() && !fatal.has_value();
+         !producer_ids && events.empty();
 }
 
 void BrokerOutput::Clear() {
@@ -48,7 +48,6 @@ void BrokerOutput::Clear() {
   metadata_changed = false;
   producer_ids = false;
   events.clear();
-  fatal.reset();
 }
 
 Broker::Impl::Impl(const BrokerOptions& options, RandomStream random)

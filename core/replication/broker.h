@@ -244,8 +244,6 @@ struct BrokerOutput {
   bool metadata_changed = false;
   bool producer_ids = false;  // TakeProducerId has some again
   std::vector<Event> events;
-  // This broker must stop: its broker.id is taken, ...
-  std::optional<std::string> fatal;
   bool Empty() const;
   void Clear();
 };

@@ -293,20 +293,21 @@ void Broker::Impl::Register(Instant now, BrokerOutput* output) {
       output);
 }
 
+// Usually our own former session, which the ensemble has not expired yet. That may take long: a new
+// leader of the ensemble gives every session its full timeout anew. If it is another broker of the
+// same id, we wait for ever, and say so now and then: two of them must not both serve.
 void Broker::Impl::WaitForPredecessor(Instant now, BrokerEpoch other, BrokerOutput* output) {
-  if (other != predecessor_) {
-    const bool another = static_cast<bool>(predecessor_);
-    predecessor_ = other;
-    // Once more than the ensemble needs to expire a session that nobody keeps alive.
-    predecessor_until_ = now + Milliseconds(client_->timeout_ms()) * 2;
-    if (another) predecessor_until_ = now;  // the first one is gone, and this one has just begun
-  }
+  const Duration patience = Milliseconds(client_->timeout_ms()) * 2;
+  if (!predecessor_) predecessor_until_ = now + patience;
+  predecessor_ = other;
   if (now >= predecessor_until_) {
-    output->fatal = "broker.id " + options_.broker.ToString() +
-                    " is taken: another broker is registered at " + BrokerPath(options_.broker);
-    return;
+    output->events.push_back(
+        {.kind = EventKind::kBrokerUnregistered,
+         .detail = static_cast<uint64_t>(other.value),
+         .reason = "this broker.id is registered by another session: waiting for its end"});
+    predecessor_until_ = now + patience;
   }
-  timers_.Set(Timer::kRegister, std::min(now + kRegisterRetry, predecessor_until_));
+  timers_.Set(Timer::kRegister, now + kRegisterRetry);
 }
 
 void Broker::Impl::OnRegistered(Instant now, BrokerEpoch incarnation, BrokerOutput* output) {

@@ -211,10 +211,6 @@ bool BrokerRole::Route(Instant now, Output* output, storage::StoreOutput* store_
 
 void BrokerRole::RouteBroker(Instant now, replication::BrokerOutput& from, Output* output,
                              storage::StoreOutput* store_output) {
-  if (from.fatal) {
-    if (!output->fatal) output->fatal = *from.fatal;
-    return;
-  }
   RouteLogOps(now, from, store_output);
   for (const auto& dial : from.coordination.dials) {
     const replication::Endpoint& to = options_.coordination.at(dial.server);

@@ -47,7 +47,6 @@ void Cluster::Start(int32_t id) {
       std::make_unique<Broker>(options, RandomStream(7, {static_cast<uint32_t>(id)}, ++starts_, 1));
   node.durable = node.written = 0;
   node.inbox.clear();
-  node.fatal.reset();
   std::vector<storage::RecoveredLog> logs;
   for (const auto& [number, log] : node.disk.logs) {
     logs.push_back({.log = number,
@@ -252,7 +251,6 @@ void Cluster::Carry(int32_t id, BrokerOutput* output) {
     EXPECT_TRUE(admin_.emplace(done.id, done.error).second) << "answered twice";
   }
   for (const Event& event : output->events) ++node.events[event.kind];
-  if (output->fatal.has_value()) node.fatal = output->fatal;
 }
 
 bool Cluster::Deliver(int32_t id) {

@@ -73,7 +73,6 @@ class Cluster {
   // Directories on a broker's disk: "topic-0".
   std::set<std::string> Logs(int32_t id) const;
   size_t EventCount(int32_t id, EventKind kind) const;
-  const std::optional<std::string>& fatal(int32_t id) const { return nodes_.at(id).fatal; }
 
   coordination::Ensemble ensemble;
   coordination::TestClient client{&ensemble};  // an operator's
@@ -106,7 +105,6 @@ class Cluster {
     uint64_t durable = 0;  // the last write that the broker was told of
     uint64_t written = 0;
     std::map<EventKind, size_t> events;
-    std::optional<std::string> fatal;
   };
 
   void Step(int32_t id, const std::function<void(Broker*, BrokerOutput*)>& input);
