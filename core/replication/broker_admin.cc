@@ -326,7 +326,11 @@ void Broker::Impl::RemoveTopics(Instant now, BrokerOutput* output) {
   if (metadata_.brokers().empty() || metadata_.brokers().begin()->first != options_.broker) return;
   for (const std::string& topic : metadata_.UnfinishedTopics()) {
     const auto node = metadata_.FindTopicNode(topic);
-    if (!node.has_value() || metadata_.reading(TopicPath(topic))) continue;
+    if (!node.has_value()) continue;
+    if (metadata_.reading(TopicPath(topic))) {
+      timers_.Set(Timer::kHousekeeping, now + kRemoveRetry);
+      continue;
+    }
     const TopicRecord& record = node->record;
     if (!record.deleting && metadata_.incarnations().count(record.creator) > 0) continue;
     if (!removing_.insert(topic).second) continue;

@@ -76,11 +76,8 @@ void Broker::Impl::Consider(Instant now, const std::string& topic, int32_t parti
   if (phase_ != Phase::kActive || !metadata_.complete()) return;
   if (!metadata_.settled(topic, partition)) return;
   const PartitionView* view = metadata_.FindPartition(topic, partition);
-  bool assigned = view != nullptr && Contains(view->state.replicas, options_.broker);
-  if (assigned) {
-    const auto node = metadata_.FindTopicNode(topic);
-    assigned = node.has_value() && !node->record.deleting;
-  }
+  const bool assigned =
+      view != nullptr && !view->deleting && Contains(view->state.replicas, options_.broker);
   const auto name = names_.find({topic, partition});
   if (name != names_.end()) {
     Hosted* hosted = FindHosted(name->second);

@@ -347,6 +347,7 @@ bool MetadataCache::ViewOf(const std::string& topic, const TopicEntry& entry, in
   if (!from.present || !from.replicas.has_value() || !from.isr.has_value()) return false;
   PartitionState& state = view->state;
   state.id = {entry.record->id, partition};
+  view->deleting = entry.record->deleting;
   state.topic = topic;
   state.replicas = from.replicas->replicas;
   state.adding = from.replicas->adding;
@@ -375,22 +376,33 @@ void MetadataCache::Publish(const std::string& topic, int32_t partition) {
   const bool known = ViewOf(topic, entry, partition, &view);
   auto published = topics_.find(topic);
   const auto index = static_cast<size_t>(partition);
-  if (known && published != topics_.end() && index < published->second.partitions.size()) {
-    // The common case: one partition of many has changed.
-    at->second.view = view;
-    published->second.partitions[index] = std::move(view.state);
-    return Touch();
-  }
   if (known) {
     at->second.view = std::move(view);
-  } else {
-    at->second.view.reset();
-    if (!at->second.present && !at->second.requested_node && !at->second.leader_node &&
-        !at->second.replicas_node && !at->second.isr_node) {
-      entry.partitions.erase(at);
+    if (published == topics_.end()) {
+      // Dense from 0: what is read out of order waits.
+      if (partition == 0) PublishTopic(topic);
+      return Touch();
     }
+    std::vector<PartitionState>& shown = published->second.partitions;
+    if (index < shown.size()) shown[index] = at->second.view->state;
+    for (; at != entry.partitions.end() && at->second.view.has_value() &&
+           at->first == static_cast<int32_t>(shown.size());
+         ++at) {
+      shown.push_back(at->second.view->state);
+    }
+    return Touch();
   }
-  PublishTopic(topic);
+  at->second.view.reset();
+  if (!at->second.present && !at->second.requested_node && !at->second.leader_node &&
+      !at->second.replicas_node && !at->second.isr_node) {
+    entry.partitions.erase(at);
+  }
+  // Also of no effect on the topic that is shown, as long as it is read for the first time.
+  if (published != topics_.end() && index < published->second.partitions.size()) {
+    PublishTopic(topic);
+  } else if (entry.partitions.empty()) {
+    PublishTopic(topic);  // forgets it, if nothing is left
+  }
 }
 
 void MetadataCache::PublishTopic(const std::string& topic) {

@@ -19,6 +19,7 @@ namespace lockstep::replication {
 // All that is known of one partition, with what only a broker's own decisions need.
 struct PartitionView {
   PartitionState state;
+  bool deleting = false;                           // its topic is being removed
   SessionId leader_owner;                          // the session that holds the leader znode
   std::optional<std::vector<BrokerId>> requested;  // RAR
   int32_t requested_version = 0;
