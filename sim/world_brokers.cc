@@ -17,22 +17,22 @@ namespace lockstep::sim {
 void World::AddKafkaClients() {
   const KafkaClient::Context context{&plan_.brokers, plan_.servers, plan_.options.tick, probes_,
                                      trace_};
-  const auto random = [this] {
+  const auto stream = [this] {
     return StreamFor(plan_.seed, Purpose::kKafkaClient,
                      static_cast<uint32_t>(kafka_clients_.size()));
   };
-  kafka_clients_.push_back(std::make_unique<KafkaAdmin>(context, random(), &replication_));
+  kafka_clients_.push_back(std::make_unique<KafkaAdmin>(context, stream(), &replication_));
   for (uint32_t p = 0; p < plan_.brokers.producers.size(); ++p) {
     kafka_clients_.push_back(std::make_unique<KafkaProducer>(context, p, plan_.brokers.producers[p],
-                                                             random(), &replication_));
+                                                             stream(), &replication_));
   }
   for (uint32_t c = 0; c < plan_.brokers.consumers; ++c) {
     kafka_clients_.push_back(
-        std::make_unique<KafkaConsumer>(context, absl::StrCat("r", c), random(), &replication_));
+        std::make_unique<KafkaConsumer>(context, absl::StrCat("r", c), stream(), &replication_));
   }
   for (uint32_t m = 0; m < plan_.brokers.group_members; ++m) {
     kafka_clients_.push_back(
-        std::make_unique<KafkaGroupMember>(context, m, random(), &replication_, &group_history_));
+        std::make_unique<KafkaGroupMember>(context, m, stream(), &replication_, &group_history_));
   }
 }
 

@@ -108,8 +108,8 @@ TEST(Broker, ABrokerWhoseIdAnotherLivingBrokerHasWaits) {
                R"({"version":1,"host":"other","port":1})");
 
   cluster.Start(1);
-  EXPECT_FALSE(cluster.RunUntil([&] { return cluster.broker(1).may_lead(cluster.now()); },
-                                Seconds(30)));
+  EXPECT_FALSE(
+      cluster.RunUntil([&] { return cluster.broker(1).may_lead(cluster.now()); }, Seconds(30)));
 }
 
 TEST(Broker, AllThatWasAcknowledgedSurvivesARestartOfEveryBroker) {
