@@ -60,11 +60,11 @@ void FrontEnd::Impl::AppendForGroups(const GroupsOutput::Append& append) {
   if (led.error != ErrorCode::kNone || led.partition->leader_epoch() != append.epoch) {
     return groups_.OnAppended(now_, append.id, ErrorCode::kNotLeaderOrFollower, &groups_out_);
   }
+  const records::Batch unplaced = records::Batch::Of(append.batch);
   const records::Batch batch = records::AssignOffsets(
-      records::Batch::Of(append.batch),
-      {.base_offset = led.partition->log_end(),
-       .leader_epoch = append.epoch.value,
-       .max_timestamp = records::HeaderOf(records::Batch::Of(append.batch)).max_timestamp});
+      unplaced, {.base_offset = led.partition->log_end(),
+                 .leader_epoch = append.epoch.value,
+                 .max_timestamp = records::HeaderOf(unplaced).max_timestamp});
   const uint64_t produce = ++last_produce_;
   produce_parts_[produce] = {.call = 0, .append = append.id};
   const bool appended =

@@ -5,6 +5,7 @@
 #include "core/kafka/front_end_impl.h"
 #include "core/kafka/produce_validation.h"
 #include "core/records/record_batch.h"
+#include "core/replication/topics.h"
 
 namespace lockstep::kafka {
 namespace {
@@ -141,12 +142,9 @@ void FrontEnd::Impl::ExpireDuplicates() {
 }
 
 size_t FrontEnd::Impl::BatchBytesMax(const std::string& topic) const {
-  const auto& configs = FindTopic(topic)->configs;
-  auto found = configs.find("max.message.bytes");
-  if (found == configs.end()) return options_.message_bytes_max;
-  size_t bytes = 0;
-  for (char digit : found->second) bytes = bytes * 10 + static_cast<size_t>(digit - '0');
-  return bytes;
+  const std::optional<int64_t> own =
+      replication::NumberOf(FindTopic(topic)->configs, "max.message.bytes");
+  return own ? static_cast<size_t>(*own) : options_.message_bytes_max;
 }
 
 void FrontEnd::Impl::OnProduceDone(const PartitionId&,

@@ -146,8 +146,8 @@ class Partition {
 
   // ---- Leader.
 
-  // Appends one batch whose base offset and epoch the caller rewrites with `Next()`:
-  //   next = log_end(), epoch = leader_epoch(); `batch` is the final bytes, `records` its count.
+  // Appends one batch that the caller has given its base offset, log_end(), and its epoch,
+  // leader_epoch(): `batch` is the final bytes, `records` its count.
   // Answers ProduceDone: at once for refusals and kNone, when durable here for kLeader, when
   // committed for kAll; with kTimedOut at `deadline`.
   // True: appended. False: refused, and ProduceDone says why.

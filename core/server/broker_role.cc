@@ -193,17 +193,17 @@ bool BrokerRole::Route(Instant now, Output* output, storage::StoreOutput* store_
   for (LogObservation& seen : logs_seen_) output->logs_seen.push_back(std::move(seen));
   logs_seen_.clear();
   bool any = stopping_ != Stopping::kNo && ContinueStop(now, store_output);
-  // Taken out whole: what carrying it out brings about is appended to fresh ones, behind it.
+  // Taken out whole: what carrying it out brings about is appended to empty ones, behind it.
   if (!broker_out_.Empty()) {
-    replication::BrokerOutput out;
-    std::swap(out, broker_out_);
-    RouteBroker(now, out, output, store_output);
+    broker_routed_.Clear();
+    std::swap(broker_routed_, broker_out_);
+    RouteBroker(now, broker_routed_, output, store_output);
     any = true;
   }
   if (!front_end_out_.Empty()) {
-    kafka::FrontEndOutput out;
-    std::swap(out, front_end_out_);
-    RouteFrontEnd(out, output, store_output);
+    front_end_routed_.Clear();
+    std::swap(front_end_routed_, front_end_out_);
+    RouteFrontEnd(front_end_routed_, output, store_output);
     any = true;
   }
   return any;

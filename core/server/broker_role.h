@@ -111,6 +111,9 @@ class BrokerRole {
   std::map<ConnectionId, Undecided> undecided_;
   replication::BrokerOutput broker_out_;
   kafka::FrontEndOutput front_end_out_;
+  // What is being carried; kept for their memory.
+  replication::BrokerOutput broker_routed_;
+  kafka::FrontEndOutput front_end_routed_;
   std::vector<LogObservation> logs_seen_;  // on its way to Output
   std::vector<Bytes> slices_;              // scratch
 };
