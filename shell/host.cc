@@ -41,6 +41,15 @@ uint64_t RandomNumber() {
   return number;
 }
 
+// A broker keeps the newest files of each partition open, and clients come by the thousand: as many
+// descriptors as the system grants.
+void RaiseDescriptorLimit() {
+  rlimit limit;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 Host::Host(const Config& config, Log* log) : config_(config), log_(*log) {}
@@ -53,15 +62,6 @@ Host::Clocks Host::ReadClocks() {
 }
 
 // ---- Starting ----------------------------------------------------------------------------------
-
-// A broker keeps the newest files of each partition open, and clients come by the thousand: as many
-// descriptors as the system grants.
-static void RaiseDescriptorLimit() {
-  rlimit limit;
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  (void)::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 absl::Status Host::Open() {
   RaiseDescriptorLimit();

@@ -322,7 +322,7 @@ class FrontEnd::Impl {
   std::map<PartitionId, Hosted> hosted_;
   absl::flat_hash_map<uint64_t, PartitionId> logs_;  // by LogNumber
   uint64_t last_read_ = 0;
-  absl::flat_hash_map<uint64_t, Scan> scans_;                // by read id
+  std::map<uint64_t, Scan> scans_;                           // by read id
   absl::flat_hash_map<uint64_t, CallId> fetch_reads_;        // by read id
   absl::flat_hash_map<uint64_t, ListOffsetsPart> searches_;  // by read id
   Instant producers_sweep_;

@@ -15,7 +15,7 @@ constexpr uint32_t kScanBytes = 1 << 20;
 std::optional<records::ControlMarker> MarkerOf(const records::SlicedBatches::Item& batch) {
   if (!batch.header.control()) return std::nullopt;
   absl::StatusOr<records::ControlMarker> marker =
-      records::ReadControlMarker(batch.header, batch.Joined());
+      records::ReadControlMarker(batch.header, records::Batch::Of(batch.Joined()));
   if (!marker.ok()) return std::nullopt;  // of a kind that ends no transaction
   return *marker;
 }
@@ -135,15 +135,14 @@ void FrontEnd::Impl::OnHighWatermark(const PartitionId& id) {
   }
   if (hosted->role != replication::Role::kLeader) return;
   EndLoadIfCommitted(*hosted, high_watermark);
-  std::vector<Hosted::Duplicate> waiting;
-  for (Hosted::Duplicate& duplicate : std::exchange(hosted->duplicates, {})) {
+  // Answering one may let in the next request of its connection, which may be one more of them.
+  for (const Hosted::Duplicate& duplicate : std::exchange(hosted->duplicates, {})) {
     if (duplicate.end <= high_watermark) {
       FinishPart(duplicate.produce, ErrorCode::kNone, duplicate.base_offset);
     } else {
-      waiting.push_back(duplicate);
+      hosted->duplicates.push_back(duplicate);
     }
   }
-  hosted->duplicates = std::move(waiting);
   const std::set<CallId> parked = hosted->parked_fetches;
   for (CallId call : parked) WakeFetch(call);
 }
@@ -209,7 +208,7 @@ void FrontEnd::Impl::Rebuild(Hosted& hosted) {
 
 void FrontEnd::Impl::StartScan(Scan scan) {
   // There is one scan of a kind for a partition: a later one replaces it.
-  absl::erase_if(scans_, [&](const auto& entry) {
+  std::erase_if(scans_, [&](const auto& entry) {
     return entry.second.purpose == scan.purpose && entry.second.partition == scan.partition;
   });
   if (scan.next >= scan.end) return EndScan(scan);
@@ -260,7 +259,7 @@ void FrontEnd::Impl::OnScanRead(const Scan& scan, const storage::LogReadDone& do
   records::SlicedBatches batches(done.batches);
   while (auto batch = batches.Next()) {
     if (groups) {
-      groups_.OnLoadBatches(now_, scan.partition.partition, batch->Joined().Join(), &groups_out_);
+      groups_.OnLoadBatches(now_, scan.partition.partition, batch->Joined(), &groups_out_);
     } else if (batch->header.base_offset >= hosted->producers.end_offset()) {
       hosted->producers.Appended(now_, batch->header, MarkerOf(*batch));
     }

@@ -225,14 +225,14 @@ std::optional<SlicedBatches::Item> SlicedBatches::Next() {
   return item;
 }
 
-Batch SlicedBatches::Item::Joined() const {
-  if (slices.size() == 1) return Batch::Of(slices[0]);
-  return Batch::Of(Bytes::Build(header.size(), [&](char* to) {
+Bytes SlicedBatches::Item::Joined() const {
+  if (slices.size() == 1) return slices[0];
+  return Bytes::Build(header.size(), [&](char* to) {
     for (const Bytes& slice : slices) {
       std::memcpy(to, slice.data(), slice.size());
       to += slice.size();
     }
-  }));
+  });
 }
 
 }  // namespace lockstep::records

@@ -226,7 +226,7 @@ class SlicedBatches {
     BatchHeader header;
     std::vector<Bytes> slices;  // of this batch alone
     // In one piece: a copy, unless it lies in one.
-    Batch Joined() const;
+    Bytes Joined() const;
   };
 
   // `slices` outlives this, and holds whole batches that have been checked.
