@@ -318,7 +318,8 @@ void Preparer::RollBack() {
       pending_creates_.erase(undo.key);
     }
   }
-  in_flight_.back() = {};
+  in_flight_.back().nodes.clear();
+  in_flight_.back().created_ephemerals.clear();
   last_ephemeral_bytes_.clear();
 }
 
