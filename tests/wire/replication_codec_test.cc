@@ -1,9 +1,12 @@
 #include "core/wire/replication_codec.h"
 
+#include <flatbuffers/flatbuffers.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "lockstep_generated.h"
 
 namespace lockstep::wire {
 namespace {
@@ -139,6 +142,29 @@ TEST(ReplicationCodec, RefusesBatchesThatNoEntryOrMoreThanOneClaims) {
   Frame shorter = frame;
   shorter.payload = frame.payload.Slice(0, frame.payload.size() - 1);
   EXPECT_FALSE(DecodeReplicationMessage(shorter).ok());
+}
+
+// Found by fuzz_peer_frames: such a list passed the verifier of FlatBuffers.
+TEST(ReplicationCodec, RefusesAListWhoseIntegersStandWhereTheyCannotBeRead) {
+  std::vector<Bytes> slices;
+  EncodeReplicationMessage(Request(), &slices);
+  Frame frame = FrameOf(slices);
+  std::string header(frame.header.view());
+  // The same list once more, behind the header, with its structs at 4 modulo 8; and the table's
+  // field made to point there.
+  const auto* table = flatbuffers::GetRoot<wire::schema::ReplicaFetchRequest>(header.data());
+  const auto* bytes = reinterpret_cast<const uint8_t*>(table);
+  const size_t field =
+      (bytes - reinterpret_cast<const uint8_t*>(header.data())) +
+      table->GetOptionalFieldOffset(schema::ReplicaFetchRequest::VT_ENTRIES);
+  const size_t length_at = field + flatbuffers::ReadScalar<uint32_t>(header.data() + field);
+  const std::string list = header.substr(length_at, 4 + sizeof(schema::FetchEntry));
+  header.resize((header.size() + 7) / 8 * 8);
+  flatbuffers::WriteScalar(header.data() + field, static_cast<uint32_t>(header.size() - field));
+  header += list;
+  frame.header = Bytes::Copy(header);
+  EXPECT_EQ(DecodeReplicationMessage(frame).status().message(),
+            "bad message ReplicaFetchRequest: malformed header");
 }
 
 TEST(ReplicationCodec, RefusesAnyCutHeaderAndOtherKinds) {
