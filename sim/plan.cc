@@ -34,6 +34,8 @@ void DrawLimits(RandomStream& random, Plan* plan) {
   options.init_limit = static_cast<uint32_t>(random.Between(5, 10));
   options.sync_limit = static_cast<uint32_t>(random.Between(3, 6));
   options.snap_count = OneOf(random, {5u, 10u, 25u, 60u, 100'000u});
+  // Often, however large the tree is; and as in production.
+  options.snapshot_after_percent = options.snap_count < 60 ? 0 : 100;
 
   options.snapshot_piece_bytes = OneOf(random, {500u, 4'000u, 1u << 20});
   options.snapshot_backlog_max =

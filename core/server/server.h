@@ -34,7 +34,10 @@ struct Options {
   Duration tick = Seconds(2);
   uint32_t init_limit = 10;       // ticks: to find, hear and be synchronized by a leader
   uint32_t sync_limit = 5;        // ticks: to be heard from in broadcast
-  uint32_t snap_count = 100'000;  // transactions between two own snapshots
+  uint32_t snap_count = 100'000;  // transactions between two own snapshots, at most that; and ...
+  // ... in them at least this share of the bytes that a snapshot would have (percent), so that a
+  // great tree is not written over and over for the sake of small changes to it.
+  uint32_t snapshot_after_percent = 100;
   // Snapshots are written and sent in pieces of about this size (bytes), ...
   size_t snapshot_piece_bytes = 256 << 10;
   // ... to a learner, no more than this is ahead of what its connection has taken (bytes).

@@ -77,6 +77,7 @@ class Server::Impl {
   void SayNotServing();
 
   void OnRecovered(storage::Recovered recovered);
+  bool IsWorthASnapshot() const;
   void MaybeSnapshot();
   bool SendSnapshots();
   void Fatal(std::string sentence);
@@ -116,6 +117,7 @@ class Server::Impl {
   std::map<ConnectionId, std::unique_ptr<coordination::TreeSnapshot>> learner_snapshots_;
   std::unique_ptr<coordination::TreeSnapshot> own_snapshot_;
   uint64_t applied_since_snapshot_ = 0;
+  uint64_t applied_bytes_since_snapshot_ = 0;
   uint64_t snapshot_after_ = 0;  // transactions
   // Accepted client connections of which fewer than four bytes are known, and those bytes.
   struct Undecided {

@@ -41,6 +41,7 @@ void Server::Impl::On(const zab::Deliver& delivery) {
   audit_.OnApplied(now_, digests_, &output_->events);
   output_->applied.push_back({transaction.zxid, transaction.body});
   applied_since_snapshot_++;
+  applied_bytes_since_snapshot_ += transaction.body.size();
   MaybeSnapshot();
 }
 
@@ -53,6 +54,7 @@ void Server::Impl::On(const zab::RestoreSnapshot& delivery) {
   digests_.Reset(OwnState());
   received_tree_.reset();
   applied_since_snapshot_ = 0;
+  applied_bytes_since_snapshot_ = 0;
 }
 
 void Server::Impl::On(const zab::ServiceChanged& delivery) {
@@ -260,15 +262,26 @@ void Server::Impl::OnRecovered(storage::Recovered recovered) {
   StepPeer(zab::Wake{});
 }
 
+// Whether the journal since the last snapshot is as long as another one would be. With that, all
+// snapshots together never cost more than the journal, and a recovery reads no more than twice the
+// state, as long as the tree is.
+bool Server::Impl::IsWorthASnapshot() const {
+  constexpr uint64_t kNodeBytes = 88;  // of a znode in a snapshot, beside its path and data
+  const coordination::Tree& tree = service_.tree();
+  const uint64_t bytes = tree.approximate_data_size() + tree.node_count() * kNodeBytes;
+  return applied_bytes_since_snapshot_ * 100 >= bytes * options_.snapshot_after_percent;
+}
+
 void Server::Impl::MaybeSnapshot() {
   // Partition logs fill the journal too: a long one is to be shortened though few transactions
   // came.
-  const bool due = applied_since_snapshot_ >= snapshot_after_ ||
+  const bool due = (applied_since_snapshot_ >= snapshot_after_ && IsWorthASnapshot()) ||
                    (applied_since_snapshot_ > 0 && store_.snapshot_would_free_journal());
   if (!due || own_snapshot_ != nullptr || store_.snapshot_in_progress()) return;
   // What is applied is durable here, unless a broken rule let it be applied before.
   if (service_.tree().last_zxid() > peer_->durable_zxid()) return;
   applied_since_snapshot_ = 0;
+  applied_bytes_since_snapshot_ = 0;
   // Servers that started together would all write their snapshots at the same moment.
   snapshot_after_ = options_.snap_count / 2 + random_.Below(options_.snap_count / 2 + 1);
   own_snapshot_ = service_.Snapshot();

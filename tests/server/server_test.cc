@@ -21,13 +21,17 @@ ConnectionId Accepted(uint64_t number) { return {ConnectionId::kAccepted | numbe
 
 class Host {
  public:
-  explicit Host(std::vector<ServerId> voters = {{1}}) : voters_(std::move(voters)) { Start(); }
+  explicit Host(std::vector<ServerId> voters = {{1}}, uint32_t snap_count = 100'000)
+      : voters_(std::move(voters)), snap_count_(snap_count) {
+    Start();
+  }
 
   // A new incarnation on the same disk.
   void Start() {
     Options options;
     options.server = {1};
     options.voters = voters_;
+    options.snap_count = snap_count_;
     options.four_letter_words = {"*"};
     options.conf = "the configuration\n";
     options.storage.segment_bytes = 1 << 20;  // the fake disk is slow
@@ -107,6 +111,7 @@ class Host {
   }
 
   const std::vector<ServerId> voters_;
+  const uint32_t snap_count_;
   storage::FakeDisk disk_;
   bool fail_syncs_ = false;
   std::unique_ptr<Server> server_;
@@ -224,6 +229,33 @@ TEST(Server, FindsItsDataAgainAfterACrash) {
   EXPECT_EQ(session.Call(coordination::OpCode::kExists, coordination::ExistsRequest{.path = "/a/b"})
                 .error,
             coordination::ErrorCode::kOk);
+}
+
+TEST(Server, AGreatTreeIsNotWrittenAgainForAFewBytesThatChanged) {
+  Host host({{1}}, /*snap_count=*/4);
+  host.Run(Seconds(1));
+  Session session(&host);
+  const auto set = [&session](std::string_view path, size_t size) {
+    coordination::SetDataRequest request;
+    request.path = path;
+    request.data.bytes = Bytes::Copy(std::string(size, 'x'));
+    request.version = -1;
+    EXPECT_EQ(session.Call(coordination::OpCode::kSetData, request).error,
+              coordination::ErrorCode::kOk);
+  };
+  session.Call(coordination::OpCode::kCreate, Create("/great"));
+  session.Call(coordination::OpCode::kCreate, Create("/small"));
+  for (int i = 0; i < 4; ++i) set("/great", 20'000);
+  host.Run(Seconds(1));
+  ASSERT_FALSE(host.TakeEvents(EventKind::kSnapshotWritten).empty());
+
+  for (int i = 0; i < 40; ++i) set("/small", 10);
+  host.Run(Seconds(1));
+  EXPECT_TRUE(host.TakeEvents(EventKind::kSnapshotWritten).empty());
+
+  for (int i = 0; i < 4; ++i) set("/great", 20'000);
+  host.Run(Seconds(1));
+  EXPECT_FALSE(host.TakeEvents(EventKind::kSnapshotWritten).empty());
 }
 
 TEST(Server, PeersThatComeDuringRecoveryAreSentAway) {
