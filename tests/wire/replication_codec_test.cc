@@ -152,11 +152,12 @@ TEST(ReplicationCodec, RefusesAListWhoseIntegersStandWhereTheyCannotBeRead) {
   std::string header(frame.header.view());
   // The same list once more, behind the header, with its structs at 4 modulo 8; and the table's
   // field made to point there.
-  const auto* table = flatbuffers::GetRoot<wire::schema::ReplicaFetchRequest>(header.data());
-  const auto* bytes = reinterpret_cast<const uint8_t*>(table);
+  const size_t table = flatbuffers::ReadScalar<flatbuffers::uoffset_t>(header.data());
+  const size_t vtable =
+      table - flatbuffers::ReadScalar<flatbuffers::soffset_t>(header.data() + table);
   const size_t field =
-      (bytes - reinterpret_cast<const uint8_t*>(header.data())) +
-      table->GetOptionalFieldOffset(schema::ReplicaFetchRequest::VT_ENTRIES);
+      table + flatbuffers::ReadScalar<flatbuffers::voffset_t>(
+                  header.data() + vtable + schema::ReplicaFetchRequest::VT_ENTRIES);
   const size_t length_at = field + flatbuffers::ReadScalar<uint32_t>(header.data() + field);
   const std::string list = header.substr(length_at, 4 + sizeof(schema::FetchEntry));
   header.resize((header.size() + 7) / 8 * 8);
