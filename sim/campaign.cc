@@ -318,7 +318,9 @@ class Campaign {
     std::printf("%-32s %12s %12s\n", "probe", "seeds", "times");
     size_t never = 0;
     for (size_t i = 0; i < kProbes; ++i) {
-      const bool missed = totals_.probe_hits[i] == 0 && !probes[i].is_alarm;
+      const bool hit = totals_.probe_hits[i] > 0;
+      const bool missed = !hit && BelongsTo(probes[i], *options_.scenario);
+      if (!hit && !missed) continue;  // nothing here leads there
       std::printf("%-32s %12llu %12llu%s\n", probes[i].name,
                   static_cast<unsigned long long>(totals_.probe_seeds[i]),
                   static_cast<unsigned long long>(totals_.probe_hits[i]), missed ? "  NEVER" : "");

@@ -1,11 +1,69 @@
 #include "sim/probes.h"
 
+#include <algorithm>
+
 #include "core/base/check.h"
+#include "sim/plan.h"
 
 namespace lockstep::sim {
 namespace {
 
-ProbeInfo Own(Probe probe) {
+using Kinds = std::vector<FaultKind>;
+
+Kinds Partitions() {
+  return {FaultKind::kIsolate, FaultKind::kIsolateOneWay, FaultKind::kSplit,
+          FaultKind::kBridge,  FaultKind::kCutLink,       FaultKind::kIsolateOnEvent};
+}
+
+Kinds Pauses() { return {FaultKind::kPause, FaultKind::kPausePartitionLeader}; }
+
+Kinds PowerLosses() {
+  return {FaultKind::kPowerLoss,           FaultKind::kPowerLossAll, FaultKind::kKillLeader,
+          FaultKind::kCrashInStep,         FaultKind::kCrashOnEvent, FaultKind::kDiskError,
+          FaultKind::kKillPartitionLeader, FaultKind::kDiskReplaced};
+}
+
+Kinds Join(Kinds a, const Kinds& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+Kinds Deaths() { return Join(PowerLosses(), {FaultKind::kKill, FaultKind::kStopCleanly}); }
+
+// Whoever is away for long, in whatever way.
+Kinds Absences() { return Join(Join(Deaths(), Partitions()), Pauses()); }
+
+// What leads to an event of the machines, where that is more than work.
+ProbeInfo OfEvent(EventKind kind) {
+  ProbeInfo info{.name = EventName(kind), .says = "an event of the machines"};
+  info.brokers = (kind >= EventKind::kPartitionLeading && kind <= EventKind::kGroupMemberExpired) ||
+                 (kind >= EventKind::kLogDamaged && kind <= EventKind::kLogStray);
+  switch (kind) {
+    case EventKind::kSyncTrunc:
+    case EventKind::kSyncTruncDiff:
+    case EventKind::kTruncated:
+    case EventKind::kUncleanElection:
+    case EventKind::kStateChangeQueueFull:
+    case EventKind::kStateChangeIgnored:
+      info.faults = Absences();
+      break;
+    case EventKind::kTornTail:
+    case EventKind::kLogCut:
+      info.faults = PowerLosses();
+      break;
+    // No simulated disk gives back what was not written, and nobody else writes into log.dirs.
+    case EventKind::kLogDamaged:
+    case EventKind::kLogStray:
+    case EventKind::kDigestMismatch:
+      info.is_alarm = true;
+      break;
+    default:
+      break;
+  }
+  return info;
+}
+
+ProbeInfo Named(Probe probe) {
   switch (probe) {
     case Probe::kLeaderDiedInDiscovery:
       return {"leader-died-in-discovery", "a leader dies before its epoch is accepted by a quorum"};
@@ -132,7 +190,7 @@ ProbeInfo Own(Probe probe) {
     case Probe::kStoppedCleanly:
       return {"stopped-cleanly", "a server hands over what it has and stops"};
     case Probe::kBrokerIdTaken:
-      return {"broker-id-taken", "a broker gives up waiting for its predecessor's session to end"};
+      return {"broker-id-taken", "a broker waits for its predecessor's session, and says so"};
     case Probe::kAllInSyncLost:
       return {"all-in-sync-lost", "nobody in an ISR has all that was committed any more"};
     case Probe::kUncleanLoss:
@@ -143,22 +201,79 @@ ProbeInfo Own(Probe probe) {
   LS_UNREACHABLE();
 }
 
+Kinds FaultsOf(Probe probe) {
+  switch (probe) {
+    case Probe::kLeaderDiedInDiscovery:
+    case Probe::kLeaderDiedInSynchronization:
+    case Probe::kLeaderDiedInBroadcast:
+    case Probe::kFollowerDiedInSynchronization:
+    case Probe::kDiedInRecovery:
+    case Probe::kRestartedFromDisk:
+    case Probe::kMultiInFlightWhenLeaderDied:
+    case Probe::kUncleanLoss:
+      return Deaths();
+    case Probe::kDiedWithinStep:
+      return {FaultKind::kCrashInStep, FaultKind::kCrashOnEvent};
+    case Probe::kUnsyncedLost:
+      return PowerLosses();
+    case Probe::kStoppedOnDiskError:
+      return {FaultKind::kDiskError, FaultKind::kDiskFull};
+    case Probe::kPausedBeyondSession:
+      return Pauses();
+    case Probe::kTwoLeaders:
+      return Join(Partitions(), Pauses());
+    case Probe::kPartitionHealed:
+      return Partitions();
+    case Probe::kConnectionReset:
+      return {FaultKind::kResetConnection};
+    case Probe::kConnectionGaveUp:
+    case Probe::kSessionLost:
+    case Probe::kBrokerIdTaken:
+    case Probe::kReassignmentOutlivedLeader:
+      return Absences();
+    case Probe::kSessionExpiredWhileLeading:
+      return Join(Partitions(), Pauses());
+    case Probe::kUncleanRestart:
+    case Probe::kAllInSyncLost:
+      return PowerLosses();
+    case Probe::kDiskReplaced:
+      return {FaultKind::kDiskReplaced};
+    case Probe::kStoppedCleanly:
+      return {FaultKind::kStopCleanly};
+    default:
+      return {};
+  }
+}
+
+ProbeInfo Own(Probe probe) {
+  ProbeInfo info = Named(probe);
+  info.is_alarm = probe == Probe::kConsumerAhead;
+  info.brokers = probe >= Probe::kProduceAcknowledged;
+  info.faults = FaultsOf(probe);
+  return info;
+}
+
 }  // namespace
 
 const std::vector<ProbeInfo>& AllProbes() {
   static const std::vector<ProbeInfo> all = [] {
     std::vector<ProbeInfo> list;
-    for (size_t i = 0; i < kEventProbes; ++i) {
-      const auto kind = static_cast<EventKind>(i);
-      list.push_back(
-          {EventName(kind), "an event of the machines", kind == EventKind::kDigestMismatch});
-    }
+    for (size_t i = 0; i < kEventProbes; ++i) list.push_back(OfEvent(static_cast<EventKind>(i)));
     for (size_t i = kEventProbes; i < kProbes; ++i) {
       list.push_back(Own(static_cast<Probe>(i - kEventProbes)));
     }
     return list;
   }();
   return all;
+}
+
+bool BelongsTo(const ProbeInfo& probe, const Scenario& scenario) {
+  if (probe.is_alarm || (probe.brokers && !scenario.brokers)) return false;
+  return probe.faults.empty() ||
+         std::any_of(probe.faults.begin(), probe.faults.end(), [&](FaultKind fault) {
+           return std::find(scenario.faults.begin(), scenario.faults.end(), fault) !=
+                  scenario.faults.end();
+         });
 }
 
 }  // namespace lockstep::sim

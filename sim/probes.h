@@ -10,6 +10,9 @@
 
 namespace lockstep::sim {
 
+enum class FaultKind : uint8_t;  // plan.h
+struct Scenario;                 // plan.h
+
 enum class Probe : uint8_t {
   // Servers, beyond the events of the machines themselves.
   kLeaderDiedInDiscovery,
@@ -60,7 +63,7 @@ enum class Probe : uint8_t {
   kOffsetsListed,
   kConsumerOutOfRange,
   kConsumerFenced,  // its epoch is older than the leader's
-  kConsumerAhead,   // ... newer
+  kConsumerAhead,   // ... newer: an alarm, since clients know leaders from what these have written
   kGroupSynced,
   kGroupRebalanced,
   kOffsetsCommitted,
@@ -75,7 +78,7 @@ enum class Probe : uint8_t {
   kUncleanRestart,  // a broker comes back without what it had, or without knowing that it has it
   kDiskReplaced,
   kStoppedCleanly,
-  kBrokerIdTaken,
+  kBrokerIdTaken,  // its predecessor's session outlives it for long
   kAllInSyncLost,  // nobody in an ISR has what was committed any more
   kUncleanLoss,
   kCount
@@ -85,11 +88,16 @@ struct ProbeInfo {
   const char* name;
   const char* says;
   bool is_alarm = false;  // never hit if nothing is wrong
+  // What leads there, and so in which scenarios it must be hit.
+  bool brokers = false;           // needs brokers
+  std::vector<FaultKind> faults;  // needs one of these; empty: it happens without any
 };
 inline constexpr size_t kEventProbes = static_cast<size_t>(EventKind::kCount);
 inline constexpr size_t kProbes = kEventProbes + static_cast<size_t>(Probe::kCount);
 // One per event kind of the machines (named as the event), then the simulator's own.
 const std::vector<ProbeInfo>& AllProbes();
+// Whether a campaign of `scenario` that never hits it has missed something.
+bool BelongsTo(const ProbeInfo& probe, const Scenario& scenario);
 
 class Probes {
  public:

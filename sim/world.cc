@@ -4,7 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "sim/failure.h"
@@ -311,15 +310,11 @@ void World::CarryOut(uint32_t server, server::Output* output, bool partly) {
 
 void World::OnFatal(uint32_t server, const std::string& why) {
   if (trace_->on()) trace_->Line(ServerName(server), "stops", why);
-  // A broker that comes back waits for its predecessor's session to end, and gives up when that
-  // takes longer than it could with one ensemble's leader: it cannot tell it from a second broker.
-  const bool waited = plan_.brokers.on && absl::StrContains(why, "is taken");
-  if (waited) probes_->Hit(Probe::kBrokerIdTaken);
-  if (!waited && !hosts_[server].disk.reported_error()) {
+  if (!hosts_[server].disk.reported_error()) {
     Fail("stops-only-on-disk-errors",
          absl::StrCat("server ", server + 1, " stops though its disk is in order: ", why));
   }
-  if (!waited) probes_->Hit(Probe::kStoppedOnDiskError);
+  probes_->Hit(Probe::kStoppedOnDiskError);
   // What a failed write left in the page cache must not be believed: the machine is restarted.
   Stop(server, StopKind::kPowerLoss);
 }
@@ -373,6 +368,7 @@ void World::StopCleanly(uint32_t server) {
   Host& host = hosts_[server];
   if (host.machine == nullptr || host.stopping) return;
   host.stopping = true;
+  if (trace_->on()) trace_->Line(ServerName(server), "asked-to-stop", "");
   Enqueue(server, server::StopCleanly());
 }
 
@@ -480,7 +476,13 @@ void World::ObserveEvents(uint32_t server, const server::Output& output) {
                 (event.detail << 8) ^ event.peer.value);
     if (trace_->on()) trace_->Line(ServerName(server), EventName(event.kind), event.ToString());
     if (event.kind == EventKind::kSessionExpired) {
-      CheckExpiry(server, {static_cast<int64_t>(event.detail)});
+      const SessionId session{static_cast<int64_t>(event.detail)};
+      CheckExpiry(server, session);
+      replication_.OnExpires(session);
+    }
+    // With a reason it is not its own registration that it speaks of.
+    if (event.kind == EventKind::kBrokerUnregistered && event.reason[0] != '\0') {
+      probes_->Hit(Probe::kBrokerIdTaken);
     }
     if (event.kind == EventKind::kDigestMismatch) {
       // Had the states differed, state-digest would have failed when they began to.

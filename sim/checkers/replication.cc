@@ -61,6 +61,7 @@ void Replication::OnCommitted(const CommittedEntry& entry) {
   } else if (const auto* remove = std::get_if<coordination::DeleteTransaction>(&body)) {
     on(*remove);
   } else if (const auto* close = std::get_if<coordination::CloseSessionTransaction>(&body)) {
+    if (expiring_.erase(entry.transaction.header.session) > 0) ProbeExpired(close->paths_to_delete);
     for (const std::string& path : close->paths_to_delete) {
       if (path.starts_with(replication::kBrokersPath)) OnNodeGone(path);
     }
@@ -71,6 +72,7 @@ void Replication::OnCommitted(const CommittedEntry& entry) {
 
 void Replication::OnNode(const std::string& path, std::string_view data, Zxid zxid) {
   using Kind = replication::Node::Kind;
+  if (path.starts_with(replication::kLineagePath)) return OnLineage(path, data);
   const replication::Node node = replication::ParseNode(path);
   const auto decoded = [&](const auto& record) {
     if (!record.ok()) {
@@ -91,6 +93,7 @@ void Replication::OnNode(const std::string& path, std::string_view data, Zxid zx
     }
     case Kind::kTopic: {
       TopicNodes& topic = topics_[node.topic];
+      if (!topic.record && recreated_.contains(node.topic)) probes_->Hit(Probe::kTopicRecreated);
       topic.record = decoded(replication::DecodeTopic(data));
       if (topic.record->deleting) recreated_.insert(node.topic);
       const auto& configs = topic.record->configs;
@@ -109,10 +112,11 @@ void Replication::OnNode(const std::string& path, std::string_view data, Zxid zx
       }
       return;
     }
-    case Kind::kReplicas:
-      topics_[node.topic].partitions[node.partition].replicas =
-          decoded(replication::DecodeReplicas(data));
-      return;
+    case Kind::kReplicas: {
+      PartitionNodes& nodes = topics_[node.topic].partitions[node.partition];
+      nodes.replicas = decoded(replication::DecodeReplicas(data));
+      return ProbeReassignment(&nodes);
+    }
     case Kind::kIsr: {
       const replication::IsrRecord isr = decoded(replication::DecodeIsr(data));
       auto& before = topics_[node.topic].partitions[node.partition].isr;
@@ -133,6 +137,47 @@ void Replication::OnNode(const std::string& path, std::string_view data, Zxid zx
       return;
     default:
       return;
+  }
+}
+
+// What a broker may say that its logs hold. If that begins anew, it lost data or cannot tell.
+void Replication::OnLineage(const std::string& path, std::string_view data) {
+  const absl::StatusOr<replication::LineageRecord> record = replication::DecodeLineage(data);
+  if (!record.ok()) return;  // the path itself
+  size_t& known = lineages_[path];
+  if (known > 0 && record->incarnations.size() == 1) probes_->Hit(Probe::kUncleanRestart);
+  known = record->incarnations.size();
+}
+
+void Replication::ProbeReassignment(PartitionNodes* nodes) {
+  const bool moving = !nodes->replicas->adding.empty() || !nodes->replicas->removing.empty();
+  if (moving) {
+    if (!nodes->moving_since && nodes->isr) nodes->moving_since = nodes->isr->leader_epoch;
+    return;
+  }
+  const bool other = nodes->moving_since && nodes->isr->leader_epoch != *nodes->moving_since;
+  if (other) probes_->Hit(Probe::kReassignmentOutlivedLeader);
+  nodes->moving_since.reset();
+}
+
+// A session ends by the ensemble's decision: whose server is up has not asked for it.
+void Replication::ProbeExpired(const std::vector<std::string>& paths) const {
+  for (const std::string& path : paths) {
+    if (!path.starts_with(replication::kBrokersPath)) continue;
+    const replication::Node node = replication::ParseNode(path);
+    if (node.kind != replication::Node::Kind::kLeader) continue;
+    const auto topic = topics_.find(node.topic);
+    if (topic == topics_.end() || !topic->second.record) continue;
+    const auto nodes = topic->second.partitions.find(node.partition);
+    if (nodes == topic->second.partitions.end() || !nodes->second.leader) continue;
+    const replication::LeaderRecord& leader = *nodes->second.leader;
+    const auto server = ServerOf(leader.broker);
+    const auto p = ghosts_.find({topic->second.record->id, node.partition});
+    if (!server || p == ghosts_.end()) continue;
+    const auto replica = p->second.replicas.find(*server);
+    if (replica == p->second.replicas.end()) continue;
+    if (replica->second.view.epoch != leader.epoch.value) continue;  // it is down, or starts anew
+    return probes_->Hit(Probe::kSessionExpiredWhileLeading);
   }
 }
 
@@ -251,11 +296,7 @@ void Replication::OnLogs(uint32_t server, const std::vector<server::LogObservati
       state.logs.erase(it);
       PartitionGhost& p = ghosts_[id];
       p.replicas.erase(server);
-      // S34: a replica that is in the ISR must not be deleted, unless the topic is.
-      const auto topic = topics_.find(p.topic);
-      const bool exists = topic != topics_.end() && topic->second.record &&
-                          topic->second.record->id == id.topic && !topic->second.record->deleting;
-      if (exists) CheckIsrHolds(id, &p);
+      CheckIsrHolds(id, &p);  // S34: a replica that is in the ISR must not be deleted
     } else if (const auto* persisted = std::get_if<server::LogPersisted>(&what)) {
       for (auto& [number, id] : state.logs)
         ghosts_[id].replicas[server].log.OnPersisted(persisted->id);
@@ -360,6 +401,12 @@ void Replication::CheckMatches(uint32_t server, const PartitionId& id, const Par
 // back, has all that is committed, durably.
 void Replication::CheckIsrHolds(const PartitionId& id, PartitionGhost* p) {
   if (!p->isr || p->ghost.may_have_lost || p->ghost.end == 0) return;
+  // When a topic is deleted each broker drops its replica as soon as it hears of it, and a leader
+  // that has not heard yet goes on for that long.
+  const auto topic = topics_.find(p->topic);
+  const bool exists = topic != topics_.end() && topic->second.record &&
+                      topic->second.record->id == id.topic && !topic->second.record->deleting;
+  if (!exists) return;
   if (unclean_.contains(p->topic)) {
     // After an unclean election even the old leader may commit once more what nobody else has.
     for (const IsrMember& member : p->isr->isr) {

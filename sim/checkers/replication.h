@@ -46,6 +46,8 @@ class Replication {
 
   // ---- The coordination service: the next committed transaction.
   void OnCommitted(const CommittedEntry& entry);
+  // The ensemble's leader has decided that this session is over; it may be of no broker.
+  void OnExpires(SessionId session) { expiring_.insert(session); }
 
   // ---- Replicas. Servers count from 0.
   void OnLogs(uint32_t server, const std::vector<server::LogObservation>& seen);
@@ -143,6 +145,8 @@ class Replication {
     std::optional<replication::IsrRecord> isr;
     std::optional<replication::LeaderRecord> leader;
     bool reassigning = false;
+    // While replicas are added or removed: the leader epoch in which that began.
+    std::optional<replication::LeaderEpoch> moving_since;
   };
   struct TopicNodes {
     std::optional<replication::TopicRecord> record;
@@ -152,6 +156,9 @@ class Replication {
 
   void OnOperation(const CommittedEntry& entry, const Operation& operation);
   void OnNode(const std::string& path, std::string_view data, Zxid zxid);
+  void OnLineage(const std::string& path, std::string_view data);
+  void ProbeReassignment(PartitionNodes* nodes);
+  void ProbeExpired(const std::vector<std::string>& paths) const;
   void OnNodeGone(const std::string& path);
   void OnIsr(const std::string& topic, int32_t partition);
   PartitionGhost* FindGhost(const replication::PartitionId& id);
@@ -192,6 +199,8 @@ class Replication {
   std::set<std::string> unclean_;              // topics that ever allowed unclean elections
   std::set<std::string> recreated_;            // topics that were deleted
   std::map<replication::BrokerId, std::optional<replication::BrokerEpoch>> brokers_;
+  std::map<std::string, size_t> lineages_;  // by path: how many incarnations it had
+  std::set<SessionId> expiring_;
   struct Server {
     std::map<storage::LogNumber, replication::PartitionId> logs;
     // Members of an ISR of incarnations up to this one have lost data.
