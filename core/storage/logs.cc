@@ -264,11 +264,13 @@ void Logs::ContinueStop(StoreOutput* output) {
     bool all = true;
     for (auto& [number, log] : logs_) {
       if (log->life != Life::kOpen) continue;
-      all = all && log->queue.empty() && log->cutting == 0 && log->under_way == 0 &&
-            log->syncing_since == 0 && !log->unsynced;
       if (log->unsynced && syncing_ < kSyncsMax && log->queue.empty() && log->cutting == 0) {
         SyncLog(log.get(), output);
       }
+      // Looked at behind the sync: one that finds nothing to do has ended already, and no operation
+      // would bring us here again.
+      all = all && log->queue.empty() && log->cutting == 0 && log->under_way == 0 &&
+            log->syncing_since == 0 && !log->unsynced;
     }
     if (!all || checkpointing_) return;
     stop_ = Stop::kWriting;

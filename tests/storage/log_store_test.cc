@@ -220,6 +220,27 @@ TEST_F(LogStore, FilesAreKafkas) {
   EXPECT_EQ(h_.recovered()->logs.at(0).high_watermark, 7);
 }
 
+// Found by the simulator: what recovery had removed was to be synced, no file was, and the stop
+// waited for a sync that had ended before it was looked at.
+TEST_F(LogStore, ACleanStopRightAfterARestartComesToAnEnd) {
+  const LogNumber log = Twenty();
+  h_.Snapshot(log, 39);
+  h_.RunUntilIdle();
+  h_.Do(log, LogTruncate{12});
+  h_.Flush();
+  h_.Kill();
+  Recover();
+  Settle();
+  h_.MarkClean();
+  h_.RunUntilIdle();
+  EXPECT_TRUE(h_.clean());
+  h_.Kill();
+  Recover();
+  h_.MarkClean();
+  h_.RunUntilIdle();
+  EXPECT_TRUE(h_.clean());
+}
+
 class FlushedLogs : public LogStore {
  protected:
   FlushedLogs() : LogStore(Options(Durability::kFlush)) {}
