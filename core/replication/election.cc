@@ -25,7 +25,10 @@ std::optional<ElectionPlan> PlanElection(const PartitionState& state, const Cand
   }
   const auto own = member_of(self.broker);
   bool clean = own != state.isr.end();
-  if (clean && rules.elect_retained_incarnation_only) clean = Retains(self, *own);
+  // Before the first leader there was nothing to lose. The incarnation that was there when the
+  // topic was made may have died before it could record itself, and no other would ever be elected.
+  const bool untouched = state.leader_epoch.value < 0;
+  if (clean && rules.elect_retained_incarnation_only) clean = untouched || Retains(self, *own);
   if (!rules.elect_from_isr_only) clean = true;
   if (!clean && !unclean_allowed) return std::nullopt;
 

@@ -80,6 +80,18 @@ TEST_F(ElectionTest, AnotherIncarnationIsACandidateOnlyWithThatOnesData) {
   EXPECT_TRUE(Plan({{2}, {25}, {}}).has_value());
 }
 
+// Found by the simulator: the broker that was registered when the topic was made died before it had
+// recorded that incarnation, and the partition never got a leader.
+TEST_F(ElectionTest, OfAPartitionThatWasNeverLedAnyIncarnationIsACandidate) {
+  state.leader_epoch = {-1};
+  const auto plan = Plan({{2}, {25}, {{25}}});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_FALSE(plan->unclean);
+  EXPECT_FALSE(Plan({{4}, {40}, {}}).has_value());
+  state.leader_epoch = {0};
+  EXPECT_FALSE(Plan({{2}, {25}, {{25}}}).has_value());
+}
+
 TEST_F(ElectionTest, AnUncleanElectionComesAfterEveryLiveMemberOfTheIsr) {
   state.isr = {{{1}, {10}}};
   const auto plan = Plan({{2}, {20}, {}}, true);
