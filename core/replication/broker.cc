@@ -91,11 +91,11 @@ void Broker::Impl::Begin(Instant now, BrokerOutput* output) { CheckLease(now, ou
 void Broker::Impl::End(Instant now, BrokerOutput* output) {
   Pump(now, output);
   TakeChanges(now, output);
-  if (phase_ == Phase::kActive) {
-    TakeStateChanges(now, output);
-    TryAdmin(now, output);
-    FlushOutboxes(now, output);
-  }
+  if (phase_ == Phase::kActive) TakeStateChanges(now, output);
+  // Without a session, too: requests have deadlines, and one that nobody looked at would be due
+  // again at once, for ever.
+  TryAdmin(now, output);
+  if (phase_ == Phase::kActive) FlushOutboxes(now, output);
   SendReads(now, output);
   CheckLease(now, output);
   Pump(now, output);

@@ -413,6 +413,21 @@ TEST(Broker, AFullQueueIsShrunkToTheNewestCloseOfEachPartition) {
   EXPECT_THAT(std::get<coordination::GetChildrenResponse>(children.body).children, IsEmpty());
 }
 
+// Found by the simulator: nobody looked at the deadline, which was due again and again.
+TEST(Broker, ARequestThatComesWithoutASessionIsAnsweredAtItsDeadline) {
+  Cluster cluster(1);
+  cluster.Crash(1);
+  cluster.CutOff(1, true);
+  cluster.Start(1);
+  const AdminId id =
+      cluster.AdminLater(1, CreateTopic{.topic = "t", .assignment = Assigned({1})}, Seconds(3));
+  cluster.Advance(Seconds(2));
+  EXPECT_EQ(cluster.AdminResult(id), std::nullopt);
+  cluster.Advance(Seconds(2));
+  EXPECT_EQ(cluster.AdminResult(id), AdminError::kNotAvailable);
+  EXPECT_GT(cluster.broker(1).next_deadline(), cluster.now());
+}
+
 TEST(Broker, ATopicOfManyPartitionsIsVisibleOnlyWhenItIsWhole) {
   Cluster cluster(2);
 
