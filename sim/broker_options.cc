@@ -30,8 +30,9 @@ void DrawLimits(RandomStream& random, Plan* plan) {
   broker.unclean_leader_election = false;
   broker.auto_leader_rebalance = random.Chance(2, 3);
   broker.leader_rebalance_interval = OneOf(random, {tick * 3, tick * 20});
-  broker.state_change_queue_max = OneOf(random, {2u, 5u, 1'000u});
-  broker.reassignment_throttle = OneOf(random, {uint64_t{0}, uint64_t{0}, uint64_t{2'000}});
+  broker.state_change_queue_max = OneOf(random, {1u, 5u, 1'000u});
+  // Of a few hundred kilobytes, slowly, but well within heal_limit.
+  broker.reassignment_throttle = OneOf(random, {uint64_t{0}, uint64_t{0}, uint64_t{20'000}});
   broker.fetch_max_wait = OneOf(random, {tick / 4, tick, tick * 2});
   broker.fetch_max_bytes = OneOf(random, {200u, 2'000u, 1u << 20});
   broker.fetch_entry_max_bytes = OneOf(random, {100u, 1'000u, 1u << 20});

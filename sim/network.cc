@@ -149,8 +149,13 @@ void Network::ResumeReading(Instant now, uint32_t node, ConnectionId id) {
   int end;
   Connection* c = Find(node, id, &end);
   if (c == nullptr) return;
-  c->direction[1 - end].reading_paused = false;
-  Release(now, static_cast<uint32_t>(c - connections_.data()), 1 - end);
+  Direction& d = c->direction[1 - end];
+  d.reading_paused = false;
+  if (Held(*c, 1 - end)) return;
+  // They lie in the reader's system, so that no retransmission is waited for. (A pause that cost
+  // one would make a server that reads one request at a time slower than sessions can be.)
+  d.held_since = Instant::Never();
+  Schedule(now, static_cast<uint32_t>(c - connections_.data()), 1 - end);
 }
 
 void Network::CloseEnd(uint32_t slot, int end) {

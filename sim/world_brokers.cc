@@ -13,6 +13,17 @@
 #include "sim/world.h"
 
 namespace lockstep::sim {
+namespace {
+
+// For whoever has to find out why it does not come to an end.
+std::string Describe(const replication::Partition* partition) {
+  if (partition == nullptr) return "nothing";
+  return absl::StrCat(partition->log_start(), " to ", partition->log_end(), ", high watermark ",
+                      partition->high_watermark(), ", epoch ",
+                      partition->leader_epoch().ToString());
+}
+
+}  // namespace
 
 void World::AddKafkaClients() {
   const KafkaClient::Context context{&plan_.brokers, plan_.servers, plan_.options.tick, probes_,
@@ -95,7 +106,15 @@ std::string World::PartitionNotHealed(const std::string& topic, int32_t partitio
         std::any_of(truth.isr.isr.begin(), truth.isr.isr.end(),
                     [&](const replication::IsrMember& member) { return member.broker == broker; });
     if (in_sync) continue;
-    *detail = absl::StrCat("broker ", broker.ToString(), " is not in the ISR of ", name);
+    *detail = absl::StrCat("broker ", broker.ToString(), " is not in the ISR of ", name,
+                           ", of which the leader has ", Describe(leads));
+    if (const std::optional<uint32_t> server = ServerOf(broker); server && up(*server)) {
+      const server::BrokerRole* role = hosts_[*server].machine->broker();
+      absl::StrAppend(
+          detail, ", and it has ",
+          Describe(role->started() ? role->broker().FindPartition({truth.topic_id, partition})
+                                   : nullptr));
+    }
     return "liveness-isr";
   }
   const bool reassigning =

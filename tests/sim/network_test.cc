@@ -211,6 +211,18 @@ TEST_F(NetworkTest, AReaderThatPausesGetsNothingUntilItResumes) {
   EXPECT_EQ(bytes_[1], "later");
 }
 
+TEST_F(NetworkTest, WhatHasArrivedWaitsForNoRetransmissionWhenTheReaderResumes) {
+  Make(1);
+  Connect();
+  network_->PauseReading(1, accepted_);
+  Send(0, "later");
+  Run();
+  const Instant before = now_;
+  network_->ResumeReading(now_, 1, accepted_);
+  while (bytes_[1].empty()) Run(now_);
+  EXPECT_LT(now_ - before, Microseconds(500));
+}
+
 TEST_F(NetworkTest, AResetReachesBothSides) {
   Make(1);
   Connect();
