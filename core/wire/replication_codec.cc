@@ -112,10 +112,12 @@ class AlignedHeader {
 };
 
 // Whether a list's structs stand where their integers can be read: FlatBuffers' verifier (2.0) asks
-// for the alignment of the list's length only, and a writer that is not ours may leave it at that.
+// for the alignment of the list's length only, and a writer that is not ours may leave it at that;
+// so does everybody's with an empty list.
 template <typename Struct>
 bool IsAligned(const flatbuffers::Vector<const Struct*>* list) {
-  return list == nullptr || reinterpret_cast<uintptr_t>(list->Data()) % alignof(Struct) == 0;
+  return list == nullptr || list->size() == 0 ||
+         reinterpret_cast<uintptr_t>(list->Data()) % alignof(Struct) == 0;
 }
 
 absl::StatusOr<replication::Message> DecodeRequest(const Frame& frame) {

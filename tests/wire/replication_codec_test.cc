@@ -87,6 +87,23 @@ TEST(ReplicationCodec, ResponsesComeBackWithOneSliceOfBatchesAnEntry) {
   EXPECT_EQ(std::get<ReplicaFetchResponse>(*message), expected);
 }
 
+TEST(ReplicationCodec, ListsMayBeEmpty) {
+  ReplicaFetchRequest request = Request();
+  request.entries.clear();
+  std::vector<Bytes> slices;
+  EncodeReplicationMessage(request, &slices);
+  auto message = DecodeReplicationMessage(FrameOf(slices));
+  ASSERT_TRUE(message.ok()) << message.status();
+  EXPECT_EQ(std::get<ReplicaFetchRequest>(*message), request);
+
+  const ReplicaFetchResponse response{.sequence = 9, .entries = {}};
+  slices.clear();
+  EncodeReplicationMessage(response, &slices);
+  message = DecodeReplicationMessage(FrameOf(slices));
+  ASSERT_TRUE(message.ok()) << message.status();
+  EXPECT_EQ(std::get<ReplicaFetchResponse>(*message), response);
+}
+
 TEST(ReplicationCodec, BatchesAreNotCopiedIntoTheFrame) {
   std::vector<Bytes> slices;
   const ReplicaFetchResponse response = Response();
