@@ -214,7 +214,9 @@ void Histories::CheckReign(uint32_t server, const zab::Peer& peer) {
 
 void Histories::CheckComplete(uint32_t server) {
   const View& view = views_[server];
-  for (int64_t i = committed_->size() - 1; i >= 0; --i) {
+  // Of the epochs before its own: a leader that was paused may learn only now that a quorum had
+  // acknowledged its NEWLEADER, when a later epoch has committed already. It commits nothing.
+  for (int64_t i = committed_->FindFloor({view.reign, 0}); i >= 0; --i) {
     const Zxid zxid = committed_->at(i).zxid;
     if (zxid <= view.base) break;
     if (!Contains(view, zxid)) {

@@ -22,9 +22,9 @@ const std::vector<InvariantInfo>& AllInvariants() {
       {"recovered-was-proposed", "what a server finds after a crash was once proposed"},
       {"one-leader-per-epoch", "an epoch is established by one leader, once"},
       {"leader-completeness",
-       "a leader that becomes established has all that is committed; so has every later leader "
-       "when "
-       "something of an earlier epoch turns out to be committed"},
+       "a leader that becomes established has all that is committed of earlier epochs; so has "
+       "every "
+       "later leader when something of an earlier epoch turns out to be committed"},
       {"process-consistency",
        "when a follower acknowledges NEWLEADER, its history is a prefix of its leader's"},
       {"epochs-monotone",
