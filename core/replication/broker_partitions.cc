@@ -586,7 +586,11 @@ void Broker::Impl::Reassign(Instant now, Hosted* hosted, const PartitionView& vi
           }
           if (!leads) return;
           PartitionOutput from;
-          if (waiting.has_value()) {
+          if (error == ErrorCode::kOk && leaves) {
+            // The leader znode went with this write. Nothing is committed or acknowledged after it
+            // (S27), not even what the smaller ISR would allow.
+            Resign(then, of, out);
+          } else if (waiting.has_value()) {
             // It was computed from a state that this has replaced, or that is about to be read.
             of->machine->OnIsrChange(then, waiting->leader_epoch, Partition::Outcome::kRefused, 0,
                                      &from);
@@ -598,7 +602,6 @@ void Broker::Impl::Reassign(Instant now, Hosted* hosted, const PartitionView& vi
             of->machine->Update(then, now_there, &from);
           }
           Drain(then, of, &from, out);
-          if (error == ErrorCode::kOk && leaves) Resign(then, of, out);
         },
         output);
   }

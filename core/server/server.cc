@@ -34,7 +34,10 @@ coordination::ServiceOptions ServiceOptionsOf(const Options& options) {
 storage::StoreOptions StoreOptionsOf(const Options& options) {
   storage::StoreOptions store = options.storage;
   store.server = options.server;
-  if (options.broker) store.logs = options.broker->broker.log;
+  if (options.broker) {
+    store.logs = options.broker->broker.log;
+    store.logs->broker = options.broker->broker.broker.value;
+  }
   return store;
 }
 

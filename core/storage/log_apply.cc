@@ -21,7 +21,8 @@ void Logs::Issue(Log* log, FileOp op, StoreOutput* output) {
   operations_->Issue(Owner::kLogFlush, ticket, std::move(op), output);
 }
 
-void Logs::Replace(Log* log, const std::string& path, Bytes content, StoreOutput* output) {
+void Logs::Replace(Log* log, const std::string& path, Bytes content, StoreOutput* output,
+                   Checkpoint which) {
   const std::string temporary = path + kTemporarySuffix;
   // Leftovers of a crash have been removed by recovery: the name is free.
   FileOp ops[] = {
@@ -37,7 +38,7 @@ void Logs::Replace(Log* log, const std::string& path, Bytes content, StoreOutput
     if (log != nullptr) {
       Issue(log, std::move(op), output);
     } else {
-      IssueCheckpoint(std::move(op), output);
+      IssueCheckpoint(std::move(op), output, which);
     }
   }
 }
@@ -45,6 +46,13 @@ void Logs::Replace(Log* log, const std::string& path, Bytes content, StoreOutput
 // ---- The directory -----------------------------------------------------------------------------
 
 void Logs::Open(Log* log, StoreOutput* output) {
+  if (flush() && !log->checkpointed) {
+    if (log->hold == Hold::kOpening) return;
+    log->hold = Hold::kOpening;
+    AskCheckpoint(log, Checkpoint::kRecoveryPoints, output);
+    AskCheckpoint(log, Checkpoint::kLogStarts, output);
+    return;
+  }
   const auto owner = directories_.find(log->directory);
   if (owner != directories_.end()) {
     if (owner->second) return;  // when that log's directory has another name
@@ -63,9 +71,19 @@ void Logs::Open(Log* log, StoreOutput* output) {
   Issue(log,
         {.kind = OpKind::kMakeDirectory, .directory = Directory::kLogs, .file = log->directory},
         output);
+  WriteOwner(log, output);
   WriteMetadata(log, output);
   BeginSegment(log, log->file_end, output);
   Run(log, output);
+}
+
+// Before any segment: a directory with batches says whose they are.
+void Logs::WriteOwner(Log* log, StoreOutput* output) {
+  Issue(log,
+        {.kind = OpKind::kCreate,
+         .directory = Directory::kLogs,
+         .file = log->Path(OwnerFileName(log->number))},
+        output);
 }
 
 void Logs::WriteMetadata(Log* log, StoreOutput* output) {
@@ -129,34 +147,52 @@ void Logs::OnRemoved(Log* log, const Operation& operation, const FileDone& done,
 // ---- Changes -----------------------------------------------------------------------------------
 
 void Logs::Run(Log* log, StoreOutput* output) {
-  while (log->life == Life::kOpen && log->cutting == 0 && !log->queue.empty()) {
+  while (log->life == Life::kOpen && log->cutting == 0 && log->hold == Hold::kNone &&
+         !log->queue.empty()) {
+    if (const auto* cut = std::get_if<LogTruncate>(&log->queue.front().change);
+        cut != nullptr && flush() && HoldToLower(log, cut->to, output)) {
+      return;
+    }
     Queued queued = std::move(log->queue.front());
     log->queue.pop_front();
     applying_ = queued.id;
+    const int64_t before = log->file_extent.start;
+    const auto* truncate = std::get_if<LogTruncate>(&queued.change);
+    // What is cut, is told when it has been.
+    if (flush() && truncate == nullptr) log->file_extent.Advance(queued.change);
     bool found = true;
+    const auto* start = std::get_if<LogStart>(&queued.change);
+    const size_t segments = log->segments.size();
     if (auto* append = std::get_if<LogAppend>(&queued.change)) {
       Apply(log, *std::move(append), output);
-    } else if (const auto* truncate = std::get_if<LogTruncate>(&queued.change)) {
+    } else if (truncate != nullptr) {
       found = Apply(log, *truncate, queued.id, output);
-    } else if (const auto* start = std::get_if<LogStart>(&queued.change)) {
+    } else if (start != nullptr && flush() && start->start != before) {
+      applying_ = {};
+      HoldForStart(log, start->start, queued.id, output);
+      return;
+    } else if (start != nullptr) {
       Apply(log, *start, output);
     }
     // With kFlush, what the file says is what recovery has. With kFsync it is for Kafka's tools,
     // and written when the log is synced.
     log->epochs_changed = true;
-    if (applying_ != LogWriteId{}) WriteEpochs(log, output);
+    if (applying_ != LogWriteId{} && truncate == nullptr) WriteEpochs(log, output);
     applying_ = {};
     // What held it until its operations were known.
-    if (queued.id != LogWriteId{} && found) Persisted(queued.id, output);
+    if (queued.id != LogWriteId{} && found && log->held != queued.id) Persisted(queued.id, output);
+    // Rolled: as Kafka does, what is complete is synced, and the recovery point moves on.
+    if (flush() && log->segments.size() > segments) SyncAgain(log, output);
   }
 }
 
 void Logs::WriteEpochs(Log* log, StoreOutput* output) {
-  if (!log->epochs_changed || log->extent.epochs == log->epochs_written) return;
+  const std::vector<EpochStart>& epochs = flush() ? log->file_extent.epochs : log->extent.epochs;
+  if (!log->epochs_changed || epochs == log->epochs_written) return;
   log->epochs_changed = false;
-  log->epochs_written = log->extent.epochs;
+  log->epochs_written = epochs;
   log->entries_changed = true;
-  Replace(log, log->Path(kEpochsFile), EncodeEpochs(log->extent.epochs), output);
+  Replace(log, log->Path(kEpochsFile), EncodeEpochs(epochs), output);
 }
 
 bool Logs::MustRoll(Log* log, const BatchSlice& batch) const {
@@ -221,6 +257,7 @@ bool Logs::Apply(Log* log, const LogTruncate& truncate, LogWriteId id, StoreOutp
     if (!above && segment == nullptr) Reset(log, truncate.to, output);
     if (!above && segment != nullptr) CutAt(log, segment->base, 0, truncate.to, output);
     EndCut(log);
+    AfterCut(log, truncate.to, id, output);
     return true;
   }
   Task task{.kind = Task::Kind::kCut,
@@ -276,8 +313,11 @@ void Logs::Apply(Log* log, const LogStart& start, StoreOutput* output) {
 }
 
 void Logs::Reset(Log* log, int64_t start, StoreOutput* output) {
-  for (const Segment& segment : log->segments) RemoveSegment(log, segment, output);
-  log->segments.clear();
+  // The last one first: whatever a crash leaves of them is without gaps.
+  while (!log->segments.empty()) {
+    RemoveSegment(log, log->active(), output);
+    log->segments.pop_back();
+  }
   RemoveSnapshots(log, -1, output);
   log->file_end = start;
   BeginSegment(log, start, output);
@@ -356,6 +396,7 @@ void Logs::SyncLog(Log* log, StoreOutput* output) {
                                           : log->queue.front().sequence;
   ++syncing_;
   log->unsynced = false;
+  log->syncing_to = log->hold == Hold::kLower ? log->recovery_point : log->file_end;
   const auto issue = [&](OpKind kind, std::string file) {
     ++log->under_way;
     ++log->syncs_left;
@@ -377,10 +418,20 @@ void Logs::SyncLog(Log* log, StoreOutput* output) {
   if (log->syncs_left == 0) OnSynced(log, output);
 }
 
-void Logs::OnSynced(Log* log, StoreOutput*) {
+void Logs::OnSynced(Log* log, StoreOutput* output) {
   log->syncing_since = 0;
   --syncing_;
   synced_ = true;
+  if (!flush()) return;
+  if (std::exchange(log->sync_again, false)) return SyncLog(log, output);
+  const bool moved = log->recovery_point != log->syncing_to;
+  log->recovery_point = log->syncing_to;
+  if (recovery_ != nullptr) return;  // which writes the checkpoints when it knows all logs
+  if (moved) WriteCheckpoint(Checkpoint::kRecoveryPoints, output);
+  // Cut below its start, it begins there.
+  if (log->hold == Hold::kCut && log->checkpoints == 0) {
+    AskCheckpoint(log, Checkpoint::kLogStarts, output);
+  }
 }
 
 }  // namespace lockstep::storage

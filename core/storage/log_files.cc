@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <limits>
 
 #include "absl/status/status.h"
@@ -14,6 +15,10 @@ namespace {
 constexpr size_t kDigits = 20;
 constexpr std::string_view kSuffixes[] = {".log", ".index", ".timeindex", ".snapshot"};
 constexpr size_t kNameBytesMax = 255;
+constexpr std::string_view kDurabilityKey = "lockstep.durability";
+constexpr std::string_view kDurabilities[] = {"fsync", "flush"};
+
+size_t Index(Durability durability) { return static_cast<size_t>(durability); }
 
 absl::Status WrongCheckpoint() { return absl::DataLossError("no checkpoint file"); }
 
@@ -147,13 +152,57 @@ absl::StatusOr<std::vector<PartitionOffset>> DecodeOffsets(std::string_view text
     PartitionOffset line;
     line.topic = std::string(lines.Word());
     if (!IsTopicName(line.topic) || !lines.Number(&line.partition) || !lines.Number(&line.offset) ||
-        !lines.EndLine() || line.partition < 0 || line.offset < 0) {
+        !lines.EndLine() || line.partition < 0 || line.offset < 0 ||
+        line.offset == std::numeric_limits<int64_t>::max()) {
       return WrongCheckpoint();
     }
     offsets.push_back(std::move(line));
   }
   if (lines.left() > 0) return WrongCheckpoint();
   return offsets;
+}
+
+std::string OwnerFileName(LogNumber log) { return "owner-" + log.ToString(); }
+
+Bytes EncodeProperties(const DirectoryProperties& properties) {
+  std::string text = "version=0\nbroker.id=" + std::to_string(properties.broker) + "\n";
+  if (properties.durability.has_value()) {
+    text += std::string(kDurabilityKey) + "=" +
+            std::string(kDurabilities[Index(*properties.durability)]) + "\n";
+  }
+  return Bytes::Copy(text);
+}
+
+absl::StatusOr<DirectoryProperties> DecodeProperties(std::string_view text) {
+  const auto number = [](std::string_view word, int32_t* value) {
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *value);
+    return error == std::errc() && end == word.data() + word.size() && *value >= 0;
+  };
+  DirectoryProperties properties;
+  int32_t version = -1;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const size_t equals = line.find('=');
+    if (line.starts_with('#') || equals == std::string_view::npos) continue;
+    const std::string_view key = line.substr(0, equals);
+    const std::string_view value = line.substr(equals + 1);
+    if (key == "version") {
+      if (!number(value, &version)) return absl::DataLossError("the version is no number");
+    } else if (key == "broker.id" || key == "node.id") {
+      if (!number(value, &properties.broker)) return absl::DataLossError("the id is no number");
+    } else if (key == kDurabilityKey) {
+      const auto* known = std::find(std::begin(kDurabilities), std::end(kDurabilities), value);
+      if (known == std::end(kDurabilities)) return absl::DataLossError("an unknown durability");
+      properties.durability = static_cast<Durability>(known - std::begin(kDurabilities));
+    }
+  }
+  if (version > 1) return absl::UnimplementedError("version " + std::to_string(version));
+  if (version < 0 || properties.broker < 0) {
+    return absl::DataLossError("the version or the broker's id is missing");
+  }
+  return properties;
 }
 
 Bytes EncodeMetadata(const Uuid& topic_id) {

@@ -20,6 +20,7 @@ inline constexpr char kHighWatermarksFile[] = "replication-offset-checkpoint";
 inline constexpr char kRecoveryPointsFile[] = "recovery-point-offset-checkpoint";
 inline constexpr char kLogStartsFile[] = "log-start-offset-checkpoint";
 inline constexpr char kCleanShutdownFile[] = ".kafka_cleanshutdown";
+inline constexpr char kPropertiesFile[] = "meta.properties";
 // A file in the making; it gets its name when it is whole.
 inline constexpr char kTemporarySuffix[] = ".tmp";
 inline constexpr char kDeletedSuffix[] = "-delete";
@@ -58,5 +59,20 @@ Bytes EncodeOffsets(const std::vector<PartitionOffset>& offsets);
 absl::StatusOr<std::vector<PartitionOffset>> DecodeOffsets(std::string_view text);
 
 Bytes EncodeMetadata(const Uuid& topic_id);
+
+// Of the directory of all logs: whose it is. Kafka's `meta.properties`, versions 0 (broker.id) and
+// 1 (node.id), and our durability, which Kafka does not look at.
+struct DirectoryProperties {
+  int32_t broker = -1;
+  std::optional<Durability> durability;
+  bool operator==(const DirectoryProperties&) const = default;
+};
+Bytes EncodeProperties(const DirectoryProperties& properties);
+// DataLoss: these are not such properties; Unimplemented: of a later version.
+absl::StatusOr<DirectoryProperties> DecodeProperties(std::string_view text);
+
+// An empty file in a log's directory: the log, by its number, that the directory is of. (Another
+// log of the same partition had the same directory before.)
+std::string OwnerFileName(LogNumber log);
 
 }  // namespace lockstep::storage

@@ -113,8 +113,11 @@ void Logs::EnterSegment(uint64_t ticket, Task* task, StoreOutput* output) {
     segment->index.Truncate(task->offset);
   }
   task->phase = Task::Phase::kBatches;
-  task->position = task->kind == Task::Kind::kSearch ? segment->index.FindTimestamp(task->timestamp)
-                                                     : segment->index.FindOffset(task->offset);
+  task->next = segment->base;
+  task->position = task->strict ? 0
+                   : task->kind == Task::Kind::kSearch
+                       ? segment->index.FindTimestamp(task->timestamp)
+                       : segment->index.FindOffset(task->offset);
   ReadMore(ticket, task, kReadBytes, output);
 }
 
@@ -142,8 +145,9 @@ void Logs::NextSegment(uint64_t ticket, Task* task, StoreOutput* output) {
     // Read to its end: now it is known.
     segment->max_timestamp = segment->index.max_timestamp();
   }
+  const bool gap = task->strict && segment != &log->active() && (segment + 1)->base != task->next;
   const bool more = segment != &log->active() && task->kind != Task::Kind::kCut &&
-                    (segment + 1)->base < task->limit && task->batches.empty();
+                    (segment + 1)->base < task->limit && task->batches.empty() && !gap;
   if (!more) return Finish(ticket, output);
   task->base = (segment + 1)->base;
   task->position = 0;
@@ -173,8 +177,12 @@ void Logs::OnTaskRead(uint64_t ticket, const FileDone& done, StoreOutput* output
     case Task::Phase::kTimeIndex: {
       if (segment != nullptr && !segment->indexed) {
         const Bytes time = done.error == FileError::kNone ? done.data : Bytes();
-        const int64_t limit =
-            task->kind == Task::Kind::kScan ? std::min(task->offset, task->limit) : INT64_MAX;
+        // What is not trusted is read from its beginning: an entry that a crash has made up would
+        // lead into the middle of a batch, which looks like the end of the log.
+        const int64_t limit = task->strict ? segment->base
+                              : task->kind == Task::Kind::kScan
+                                  ? std::min(task->offset, task->limit)
+                                  : INT64_MAX;
         LoadIndex(log, segment, task->index, time, segment->bytes, limit, output);
       }
       task->index = Bytes();
@@ -247,6 +255,13 @@ void Logs::WalkBatches(uint64_t ticket, Task* task, const Bytes& data, StoreOutp
       task->position += at;
       return Finish(ticket, output);
     }
+    // The checksum does not cover the offset.
+    if (parsed->base_offset < task->next || (task->strict && parsed->base_offset > task->next)) {
+      task->position += at;
+      return Fail(ticket, "the batch at " + std::to_string(task->position) + " is out of order",
+                  output);
+    }
+    task->next = parsed->next_offset();
     if (Visit(task, *parsed, bytes) == Found::kStop) return Finish(ticket, output);
     segment->index.Add(parsed->last_offset(), task->position + at, *size, parsed->max_timestamp);
     at += *size;
@@ -330,8 +345,11 @@ void Logs::Finish(uint64_t ticket, StoreOutput* output) {
       applying_ = task.change;
       EndCut(log);
       CutAt(log, task.base, task.position, task.offset, output);
+      AfterCut(log, task.offset, task.change, output);
       applying_ = {};
-      if (task.change != LogWriteId{}) Persisted(task.change, output);
+      if (task.change != LogWriteId{} && log->held != task.change) {
+        Persisted(task.change, output);
+      }
       break;
     case Task::Kind::kScan:
       OnScanned(log, &task, output);

@@ -58,7 +58,9 @@ void Logs::Recovery::Start(StoreOutput* output) {
     log->directory = LogDirectoryName(entry.topic, entry.partition);
     log->extent = entry.extent;
     log->life = Life::kOpen;
-    logs_->directories_[log->directory] = number;
+    if (!logs_->directories_.emplace(log->directory, number).second) {
+      return Fatal("the journal has two logs of " + log->directory, output);
+    }
     work_[number] = {.log = log.get(), .replayed = std::move(replay_.logs().at(number))};
     logs_->logs_.emplace(number, std::move(log));
   }
@@ -75,7 +77,7 @@ void Logs::Recovery::OnRoot(const FileDone& done, StoreOutput* output) {
       if (EndsWith(name, kTemporarySuffix)) {
         Issue({}, {.kind = OpKind::kRemove, .file = name}, output);
       } else if (name == kHighWatermarksFile || name == kRecoveryPointsFile ||
-                 name == kLogStartsFile || name == kCleanShutdownFile) {
+                 name == kLogStartsFile || name == kCleanShutdownFile || name == kPropertiesFile) {
         Issue({}, {.kind = OpKind::kRead, .file = name, .size = kSmallFileBytesMax}, output);
       }
       continue;
@@ -101,7 +103,56 @@ void Logs::Recovery::RemoveDirectory(const std::string& name, StoreOutput* outpu
   Issue({}, {.kind = OpKind::kList, .file = name}, output);
 }
 
-void Logs::Recovery::OnRootRead(const Operation& operation, const FileDone& done) {
+void Logs::Recovery::OnProperties(const FileDone& done, StoreOutput* output) {
+  const std::string file = Describe(Directory::kLogs, kPropertiesFile);
+  absl::StatusOr<DirectoryProperties> properties = DecodeProperties(done.data.view());
+  if (!properties.ok()) {
+    output->fatal = file + " cannot be read: " + std::string(properties.status().message()) +
+                    ". It says whose log.dirs it is: restore it from a copy";
+  } else if (properties->broker != logs_->options_.broker) {
+    output->fatal = file + " says that log.dirs belongs to broker " +
+                    std::to_string(properties->broker) + ", but this one is broker " +
+                    std::to_string(logs_->options_.broker) + ": correct log.dirs or broker.id";
+  } else if (properties->durability.has_value() &&
+             *properties->durability != logs_->options_.durability && !work_.empty()) {
+    output->fatal = file +
+                    " says that the logs were written with the other log.durability. What the "
+                    "journal has of them depends on it: set it back, or move this broker's "
+                    "partitions to other brokers before it is changed";
+  } else {
+    properties_ = *properties;
+  }
+}
+
+// What is not of one log is made right before anything is told, so that what comes next cannot be
+// taken for what the files vouch for now.
+void Logs::Recovery::WriteRoot(StoreOutput* output) {
+  const DirectoryProperties properties{logs_->options_.broker, logs_->options_.durability};
+  if (!properties_.has_value() ||
+      (properties_->durability.has_value() && properties_->durability != properties.durability)) {
+    logs_->Replace(nullptr, kPropertiesFile, EncodeProperties(properties), output);
+    logs_->IssueCheckpoint({.kind = OpKind::kSyncDirectory, .directory = Directory::kLogs}, output);
+  }
+  if (!flush()) return;
+  bool differs = false;
+  for (const auto& [number, work] : work_) {
+    const Log& log = *work.log;
+    differs = differs || log.recovery_point != Hint(recovery_points_, log) ||
+              log.extent.start != Hint(starts_, log);
+  }
+  if (differs) {
+    logs_->WriteCheckpoint(Checkpoint::kRecoveryPoints, output);
+    logs_->WriteCheckpoint(Checkpoint::kLogStarts, output);
+  }
+  if (clean_) {
+    logs_->marked_clean_ = true;
+    logs_->UnmarkClean(output);
+  }
+}
+
+void Logs::Recovery::OnRootRead(const Operation& operation, const FileDone& done,
+                                StoreOutput* output) {
+  if (operation.file == kPropertiesFile) return OnProperties(done, output);
   if (operation.file == kCleanShutdownFile) {
     static constexpr std::string_view kKey = "\"brokerEpoch\":";
     const std::string_view text = done.data.view();
@@ -132,7 +183,7 @@ void Logs::Recovery::OnDone(const Operation& operation, const FileDone& done, St
   if (!number) {
     --root_left_;
     if (operation.kind == OpKind::kRead) {
-      OnRootRead(operation, done);
+      OnRootRead(operation, done, output);
     } else if (operation.kind == OpKind::kList && operation.file.empty()) {
       OnRoot(done, output);
     } else if (operation.kind == OpKind::kList) {
@@ -161,6 +212,7 @@ void Logs::Recovery::OnDone(const Operation& operation, const FileDone& done, St
     }
     case Step::kEpochs: {
       const absl::StatusOr<std::vector<EpochStart>> epochs = DecodeEpochs(done.data.view());
+      work->has_epochs = epochs.ok();
       if (epochs.ok()) work->epochs = *epochs;
       return ReadSnapshot(work, output);
     }
@@ -190,6 +242,11 @@ void Logs::Recovery::Continue(StoreOutput* output) {
     if (output->fatal.has_value()) return;
   }
   if (running_ > 0) return;
+  for (const auto& [number, work] : work_) {
+    if (flush() && work.log->syncs_left > 0) return;
+  }
+  if (!std::exchange(wrote_root_, true)) WriteRoot(output);
+  if (logs_->checkpoints_left_ > 0) return;
   for (auto& [number, work] : work_) {
     Log& log = *work.log;
     logs_->recovered_.push_back(
@@ -206,10 +263,7 @@ void Logs::Recovery::Continue(StoreOutput* output) {
          .batch_headers = std::move(work.headers)});
     log.high_watermark = logs_->recovered_.back().high_watermark;
   }
-  if (flush()) {
-    if (!clean_ || clean_epoch_ != logs_->broker_epoch_) logs_->broker_epoch_ = 0;
-    logs_->marked_clean_ = clean_;
-  }
+  if (flush() && (!clean_ || clean_epoch_ != logs_->broker_epoch_)) logs_->broker_epoch_ = 0;
   logs_->recovery_.reset();  // this
 }
 
@@ -243,14 +297,20 @@ void Logs::Recovery::OnListed(Work* work, const FileDone& done, StoreOutput* out
     // What is listed may have been made by a killed process, and be in the page cache alone.
     log->entries_changed = true;
   }
-  // With kFlush the journal does not have the batches: the directory counts, unless it may be that
-  // of a log that was deleted.
+  const auto has = [&done](const std::string& name) {
+    return std::find(done.names.begin(), done.names.end(), name) != done.names.end();
+  };
+  work->own = has(OwnerFileName(log->number));
+  work->has_metadata = has(kMetadataFile);
+  // With kFlush the journal does not have the batches: the directory counts, unless it is that of a
+  // log that was deleted.
   const bool has_segment =
       std::any_of(done.names.begin(), done.names.end(), [](const std::string& name) {
         const std::optional<ParsedLogFile> file = ParseLogFileName(name);
         return file.has_value() && file->kind == LogFileKind::kLog;
       });
-  if (flush() ? work->replayed.recreated || !has_segment : work->replayed.reset) {
+  const bool others = !work->own && work->replayed.created;
+  if (flush() ? others || !has_segment : work->replayed.reset) {
     return Renew(work, done, output);
   }
   if (TakeSegments(work, done, output)) ReadTimes(work, output);
@@ -260,14 +320,21 @@ void Logs::Recovery::OnListed(Work* work, const FileDone& done, StoreOutput* out
 void Logs::Recovery::Renew(Work* work, const FileDone& done, StoreOutput* output) {
   Log* log = work->log;
   for (const std::string& name : done.names) {
+    if (name == OwnerFileName(log->number)) continue;
     logs_->Issue(log,
                  {.kind = OpKind::kRemove, .directory = Directory::kLogs, .file = log->Path(name)},
                  output);
   }
   log->is_new = true;
   log->entries_changed = true;
+  if (!work->own) logs_->WriteOwner(log, output);
   logs_->WriteMetadata(log, output);
+  work->cut = true;
   log->file_end = work->replayed.trusted_end;
+  // The crash came when it was being emptied; its own start had been kept before.
+  if (flush() && (work->own || !work->replayed.created) && starts_.contains(log->directory)) {
+    log->file_end = Hint(starts_, *log);
+  }
   if (flush()) log->extent = {.start = log->file_end, .end = log->file_end};
   logs_->BeginSegment(log, log->file_end, output);
   work->snapshot_offset = log->extent.start;
@@ -309,7 +376,11 @@ bool Logs::Recovery::TakeSegments(Work* work, const FileDone& done, StoreOutput*
   for (auto it = segments.begin(); it != segments.end();) {
     const auto next = std::next(it);
     const bool below = next != segments.end() && next->first <= start;
-    if (!below && it->first <= end) {
+    // One that begins at T has nothing that is trusted, and hides that the one before may have been
+    // cut there: if that was not durable, what was cut follows T in it.
+    const bool above =
+        it->first > end || (work->replayed.touched && it->first == end && it != segments.begin());
+    if (!below && !above) {
       it = next;
       continue;
     }
@@ -362,8 +433,8 @@ bool Logs::Recovery::TakeSegments(Work* work, const FileDone& done, StoreOutput*
 void Logs::Recovery::TakeSnapshots(Work* work, const std::vector<int64_t>& found,
                                    StoreOutput* output) {
   Log* log = work->log;
-  const int64_t highest = flush() ? (clean_ ? Hint(recovery_points_, *log) : 0)
-                                  : std::min(work->replayed.lowest_cut, log->extent.end);
+  const int64_t highest =
+      flush() ? Hint(recovery_points_, *log) : std::min(work->replayed.lowest_cut, log->extent.end);
   for (const int64_t offset : found) {
     if (offset <= highest && offset >= log->extent.start) {
       log->snapshots.push_back(offset);
@@ -427,10 +498,16 @@ void Logs::Recovery::Scan(Work* work, StoreOutput* output) {
   Log* log = work->log;
   const int64_t end = work->replayed.trusted_end;
   int64_t from = std::min(work->snapshot_offset, end);
-  // Above the recovery point nothing has been synced: every batch is looked at.
+  // Above the recovery point nothing has been synced: every batch is looked at. Below it, only the
+  // file knows the epochs.
   if (flush()) from = std::min(from, std::max(log->extent.start, Hint(recovery_points_, *log)));
+  if (flush() && !work->has_epochs) from = std::min(from, log->extent.start);
   log->file_end = end;
-  logs_->StartTask({.kind = Task::Kind::kScan, .log = log->number, .offset = from, .limit = end},
+  logs_->StartTask({.kind = Task::Kind::kScan,
+                    .log = log->number,
+                    .offset = from,
+                    .limit = end,
+                    .strict = flush() && !clean_},
                    output);
 }
 
@@ -443,21 +520,7 @@ void Logs::Recovery::OnScanned(Log* log, Task* task, StoreOutput* output) {
   Work* work = &work_.at(log->number);
   const int64_t end = work->replayed.trusted_end;
   if (flush()) {
-    // Here, or in a segment after it, the log ends.
-    while (log->active().base > task->base) {
-      logs_->RemoveSegment(log, log->active(), output);
-      log->segments.pop_back();
-    }
-    log->extent.end = std::max(task->end, log->active().base);
-    log->extent.start = std::min(log->extent.start, log->extent.end);
-    log->file_end = log->extent.end;
-    for (const EpochStart& epoch : work->epochs) {
-      if (epoch.start <= log->extent.end) log->extent.Begin(epoch);
-    }
-    for (const Bytes& bytes : task->headers) {
-      const records::BatchHeader header = records::HeaderOf({bytes, Bytes()});
-      log->extent.Begin({header.partition_leader_epoch, header.base_offset});
-    }
+    if (!TakeEnd(work, task, output)) return;
   } else if (work->replayed.ends_with_batch && end > log->active().base && task->end != end) {
     return Fatal(Describe(Directory::kLogs, log->directory) + " ends at offset " +
                      std::to_string(task->end) + ", but it had all up to " + std::to_string(end),
@@ -469,6 +532,7 @@ void Logs::Recovery::OnScanned(Log* log, Task* task, StoreOutput* output) {
   if (work->replayed.touched || flush() || position != active.bytes) {
     if (position != active.bytes && flush()) {
       output->events.push_back({.kind = EventKind::kLogCut, .detail = active.bytes - position});
+      work->cut = true;
     }
     logs_->CutAt(log, active.base, position, log->file_end, output);
   }
@@ -479,6 +543,48 @@ void Logs::Recovery::OnScanned(Log* log, Task* task, StoreOutput* output) {
     }
   }
   ReadFirst(work, output);
+}
+
+// kFlush: the log ends where the scan has.
+bool Logs::Recovery::TakeEnd(Work* work, Task* task, StoreOutput* output) {
+  Log* log = work->log;
+  const int64_t end = std::max(task->end, task->base);
+  if (work->snapshot_offset > std::max(end, log->extent.start) && !log->snapshots.empty()) {
+    // A crash has brought back one of what was cut: from an older one on, all batches are wanted.
+    logs_->RemoveSnapshots(log, end, output);
+    work->snapshot = Bytes();
+    work->cut = true;
+    ReadSnapshot(work, output);
+    return false;
+  }
+  while (log->active().base > task->base) {
+    logs_->RemoveSegment(log, log->active(), output);
+    log->segments.pop_back();
+    work->cut = true;
+  }
+  const int64_t start = log->extent.start;
+  if (start > end) {
+    // As Kafka does: all that the files have lies below the start.
+    logs_->Reset(log, start, output);
+    log->extent = {.start = start, .end = start};
+    work->snapshot = Bytes();
+    work->snapshot_offset = start;
+    work->cut = true;
+    Append(work, output);
+    return false;
+  }
+  LogExtent extent{.end = end};
+  for (const EpochStart& epoch : work->epochs) {
+    if (epoch.start <= end) extent.Begin(epoch);
+  }
+  for (const Bytes& bytes : task->headers) {
+    const records::BatchHeader header = records::HeaderOf({bytes, Bytes()});
+    extent.Begin({header.partition_leader_epoch, header.base_offset});
+  }
+  LS_CHECK(extent.Advance(LogStart{start}) == nullptr);
+  log->extent = std::move(extent);
+  log->file_end = end;
+  return true;
 }
 
 void Logs::Recovery::ReadFirst(Work* work, StoreOutput* output) {
@@ -510,6 +616,28 @@ void Logs::Recovery::Append(Work* work, StoreOutput* output) {
   log->readable_end = log->file_end;
   work->step = Step::kDone;
   --running_;
+  if (flush()) TakeFiles(work, output);
+}
+
+// kFlush: what the files of the log are as they stand, and what of it may be in the page cache
+// alone.
+void Logs::Recovery::TakeFiles(Work* work, StoreOutput* output) {
+  Log* log = work->log;
+  log->file_extent = log->extent;
+  log->checkpointed = true;
+  log->recovery_point = std::min(Hint(recovery_points_, *log), log->extent.end);
+  for (size_t i = 0; i < log->segments.size(); ++i) {
+    const bool last = i + 1 == log->segments.size();
+    Segment& segment = log->segments[i];
+    if (last || log->segments[i + 1].base > log->recovery_point) segment.dirty = true;
+  }
+  if (!work->has_metadata && !log->is_new) logs_->WriteMetadata(log, output);
+  log->is_new = true;
+  log->entries_changed = true;
+  log->epochs_changed = true;
+  log->epochs_written = work->epochs;
+  // What was cut off must not come back behind what is appended now.
+  if (work->cut) logs_->SyncLog(log, output);
 }
 
 }  // namespace lockstep::storage

@@ -42,6 +42,10 @@ class Logs::Recovery {
     Step step = Step::kWaiting;
     bool exists = false;
     bool snapshots_removed = false;
+    bool own = false;  // the directory says that it is of this log
+    bool has_metadata = false;
+    bool cut = false;         // kFlush: files have been changed
+    bool has_epochs = false;  // kFlush: the file is there and whole
     size_t reads_left = 0;
     Bytes snapshot;
     int64_t snapshot_offset = 0;
@@ -49,11 +53,13 @@ class Logs::Recovery {
     std::vector<Bytes> headers;
   };
 
-  bool flush() const { return logs_->options_.durability == Durability::kFlush; }
+  bool flush() const { return logs_->flush(); }
   void Issue(LogNumber log, FileOp op, StoreOutput* output);
   void Fatal(std::string sentence, StoreOutput* output);
   void OnRoot(const FileDone& done, StoreOutput* output);
-  void OnRootRead(const Operation& operation, const FileDone& done);
+  void OnRootRead(const Operation& operation, const FileDone& done, StoreOutput* output);
+  void OnProperties(const FileDone& done, StoreOutput* output);
+  void WriteRoot(StoreOutput* output);
   void RemoveDirectory(const std::string& name, StoreOutput* output);
   void Begin(Work* work, StoreOutput* output);
   void OnListed(Work* work, const FileDone& done, StoreOutput* output);
@@ -64,9 +70,12 @@ class Logs::Recovery {
   void ReadTimes(Work* work, StoreOutput* output);
   void ReadEpochs(Work* work, StoreOutput* output);
   void ReadSnapshot(Work* work, StoreOutput* output);
+  // False: it has been begun anew, or has ended.
+  bool TakeEnd(Work* work, Task* task, StoreOutput* output);
   void Scan(Work* work, StoreOutput* output);
   void ReadFirst(Work* work, StoreOutput* output);
   void Append(Work* work, StoreOutput* output);
+  void TakeFiles(Work* work, StoreOutput* output);
   int64_t Hint(const absl::btree_map<std::string, int64_t>& hints, const Log& log) const;
 
   Logs* logs_;
@@ -76,6 +85,8 @@ class Logs::Recovery {
   size_t root_left_ = 0;  // operations on what is not of one log
   bool listed_ = false;
   size_t running_ = 0;
+  bool wrote_root_ = false;
+  std::optional<DirectoryProperties> properties_;
   bool clean_ = false;  // kFlush: the marker was there
   int64_t clean_epoch_ = 0;
   // By the directory's name.

@@ -64,13 +64,9 @@ const char* LogReplay::Add(const Record& record) {
     logs_.erase(deleted->log);
   } else if (const auto* created = std::get_if<LogCreatedRecord>(&record)) {
     began_ = true;
-    const bool recreated =
-        std::erase(deleted_, LogDirectoryName(created->topic, created->partition)) > 0;
-    logs_[created->log] = {.created = true,
-                           .recreated = recreated,
-                           .reset = true,
-                           .touched = true,
-                           .trusted_end = created->start};
+    std::erase(deleted_, LogDirectoryName(created->topic, created->partition));
+    logs_[created->log] = {
+        .created = true, .reset = true, .touched = true, .trusted_end = created->start};
   } else if (std::holds_alternative<BrokerEpochRecord>(record)) {
     began_ = true;
   }

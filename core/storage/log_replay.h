@@ -32,7 +32,6 @@ namespace lockstep::storage {
 struct ReplayedLog {
   // The retained journal has made the log: its directory, or what is in it, may not be durable.
   bool created = false;
-  bool recreated = false;  // ... after deleting another one with the same directory
   // It has made the log empty somewhere above its end: nothing in the files is of use.
   bool reset = false;
   bool touched = false;          // it has any record of the log

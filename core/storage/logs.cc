@@ -82,8 +82,8 @@ std::pair<LogNumber, Record> Logs::Create(LogWriteId id, const std::string& topi
   log->topic = topic;
   log->partition = partition;
   log->topic_id = topic_id;
-  log->extent = {.start = start, .end = start};
-  log->file_end = log->readable_end = start;
+  log->extent = log->file_extent = {.start = start, .end = start};
+  log->file_end = log->readable_end = log->recovery_point = start;
   logs_.emplace(last_, std::move(log));
   return {last_, LogCreatedRecord{last_, topic, partition, topic_id, start}};
 }
@@ -146,6 +146,7 @@ void Logs::OnDurable(std::vector<Record> records, uint64_t sequence, StoreOutput
         if (queued.id != LogWriteId{}) Persisted(queued.id, output);
       }
       log->queue.clear();
+      if (log->held != LogWriteId{}) Persisted(std::exchange(log->held, {}), output);
       if (log->life == Life::kWaiting) {
         logs_.erase(deleted->log);
         continue;
@@ -188,18 +189,7 @@ void Logs::SetHighWatermark(LogNumber number, int64_t offset) {
 }
 
 void Logs::CheckpointHighWatermarks(StoreOutput* output) {
-  // One at a time: the next has what this one has not.
-  if (checkpointing_) {
-    checkpoint_again_ = true;
-    return;
-  }
-  checkpointing_ = true;
-  std::vector<PartitionOffset> offsets;
-  for (const auto& [number, log] : logs_) {
-    if (log->deleted) continue;
-    offsets.push_back({log->topic, log->partition, log->high_watermark});
-  }
-  Replace(nullptr, kHighWatermarksFile, EncodeOffsets(offsets), output);
+  WriteCheckpoint(Checkpoint::kHighWatermarks, output);
 }
 
 void Logs::WriteProducerSnapshot(LogNumber number, int64_t offset, Bytes snapshot,
@@ -269,21 +259,15 @@ void Logs::ContinueStop(StoreOutput* output) {
       }
       // Looked at behind the sync: one that finds nothing to do has ended already, and no operation
       // would bring us here again.
-      all = all && log->queue.empty() && log->cutting == 0 && log->under_way == 0 &&
-            log->syncing_since == 0 && !log->unsynced;
+      all = all && log->queue.empty() && log->cutting == 0 && log->hold == Hold::kNone &&
+            log->under_way == 0 && log->syncs_left == 0 && !log->unsynced;
     }
-    if (!all || checkpointing_) return;
+    if (!all || checkpointing()) return;
     stop_ = Stop::kWriting;
-    std::vector<PartitionOffset> points;
-    std::vector<PartitionOffset> starts;
-    for (const auto& [number, log] : logs_) {
-      if (log->deleted) continue;
-      points.push_back({log->topic, log->partition, log->extent.end});
-      starts.push_back({log->topic, log->partition, log->extent.start});
-    }
-    CheckpointHighWatermarks(output);
-    Replace(nullptr, kRecoveryPointsFile, EncodeOffsets(points), output);
-    Replace(nullptr, kLogStartsFile, EncodeOffsets(starts), output);
+    for (const auto& [number, log] : logs_) log->recovery_point = log->extent.end;
+    WriteCheckpoint(Checkpoint::kHighWatermarks, output);
+    WriteCheckpoint(Checkpoint::kRecoveryPoints, output);
+    WriteCheckpoint(Checkpoint::kLogStarts, output);
     return;
   }
   if (checkpoints_left_ > 0) return;
@@ -312,10 +296,10 @@ void Logs::UnmarkClean(StoreOutput* output) {
 
 // ---- Completions -------------------------------------------------------------------------------
 
-void Logs::IssueCheckpoint(FileOp op, StoreOutput* output) {
+void Logs::IssueCheckpoint(FileOp op, StoreOutput* output, Checkpoint which) {
   ++checkpoints_left_;
   for (const Bytes& slice : op.data) backlog_bytes_ += slice.size();
-  operations_->Issue(Owner::kLogCheckpoint, 0, std::move(op), output);
+  operations_->Issue(Owner::kLogCheckpoint, static_cast<uint64_t>(which), std::move(op), output);
 }
 
 void Logs::OnDone(const Operation& operation, const FileDone& done, StoreOutput* output) {
@@ -362,9 +346,9 @@ void Logs::OnDone(const Operation& operation, const FileDone& done, StoreOutput*
       break;
     case Owner::kLogCheckpoint:
       --checkpoints_left_;
-      if (checkpoints_left_ == 0) {
-        checkpointing_ = false;
-        if (std::exchange(checkpoint_again_, false)) CheckpointHighWatermarks(output);
+      // The last operation of one.
+      if (operation.number != 0 && operation.kind == OpKind::kSyncDirectory) {
+        OnCheckpointed(static_cast<Checkpoint>(operation.number), output);
       }
       break;
     default:

@@ -111,6 +111,19 @@ class Logs {
   // kNew: its record is not durable. kWaiting: for its directory's name, which a log that is being
   // removed still has. kRemoving: the directory has another name.
   enum class Life : uint8_t { kNew, kWaiting, kOpen, kDeleting, kRemoving };
+  // kFlush: why the queue stands still. kOpening: the checkpoints know nothing of the log, or say
+  // what was so of another one with its name. kLower: the recovery point is not to vouch for what
+  // is to be cut. kCut: what was cut is to be gone durably before anything is written in its place.
+  // kStart: the start is to be known before what lies below it goes.
+  enum class Hold : uint8_t { kNone, kOpening, kLower, kCut, kStart };
+  // Files that say something of every log.
+  enum class Checkpoint : uint8_t { kOther, kHighWatermarks, kRecoveryPoints, kLogStarts };
+  struct CheckpointState {
+    bool writing = false;
+    bool again = false;              // what is being written is not the latest
+    std::vector<LogNumber> waiting;  // for what is being written
+    std::vector<LogNumber> next;     // ... for what comes after
+  };
 
   struct Log {
     LogNumber number;
@@ -130,9 +143,18 @@ class Logs {
     // truncations are on their way to the files (so many), with other batches after them.
     int64_t readable_end = 0;
     uint32_t cuts_under_way = 0;
-    std::deque<Queued> queue;  // durable, and not carried out
-    uint64_t cutting = 0;      // the task that looks for the place of a truncation; 0: none
-    uint64_t under_way = 0;    // operations on files, and tasks
+    // kFlush: as of what has been carried out. What files say of it is never ahead of the batches.
+    LogExtent file_extent;
+    int64_t recovery_point = 0;  // everything below has been synced
+    int64_t syncing_to = 0;      // ... when the sync under way has completed
+    bool sync_again = false;     // it does not cover everything that has to be
+    Hold hold = Hold::kNone;
+    LogWriteId held;            // the change that is carried out in steps, 0: none
+    uint32_t checkpoints = 0;   // that the log waits for
+    bool checkpointed = false;  // the checkpoints know of this log
+    std::deque<Queued> queue;   // durable, and not carried out
+    uint64_t cutting = 0;       // the task that looks for the place of a truncation; 0: none
+    uint64_t under_way = 0;     // operations on files, and tasks
     // Journal segments from here on hold changes whose files are not synced; 0: none.
     uint64_t dirty_since = 0;
     uint64_t syncing_since = 0;  // ... of those whose sync is under way
@@ -171,7 +193,11 @@ class Logs {
     uint64_t bytes = 0;
     std::vector<Bytes> headers;  // kScan
     int64_t end = 0;             // ... of the last batch
-    LogWriteId change;           // kCut, with kFlush
+    // No batch of the segment that begins below this may come now; with `strict`, which reads
+    // segments from their beginnings, none that begins above it either: its log has no gaps.
+    int64_t next = 0;
+    bool strict = false;
+    LogWriteId change;  // kCut, with kFlush
   };
   enum class Found : uint8_t { kGoOn, kStop };
 
@@ -198,15 +224,29 @@ class Logs {
   void FlushIndex(Log* log, Segment* segment, StoreOutput* output);
   bool MustRoll(Log* log, const BatchSlice& batch) const;
   void WriteMetadata(Log* log, StoreOutput* output);
+  void WriteOwner(Log* log, StoreOutput* output);
   void WriteEpochs(Log* log, StoreOutput* output);
   void MaybeRemove(Log* log, StoreOutput* output);
   void OnRemoved(Log* log, const Operation& operation, const FileDone& done, StoreOutput* output);
   void OpenWaiting(StoreOutput* output);
   void SyncLog(Log* log, StoreOutput* output);
   void OnSynced(Log* log, StoreOutput* output);
+
+  // ---- log_hold.cc: with kFlush, changes that take several steps, and what is told of them.
+  bool flush() const { return options_.durability == Durability::kFlush; }
+  void AfterCut(Log* log, int64_t to, LogWriteId id, StoreOutput* output);
+  bool HoldToLower(Log* log, int64_t to, StoreOutput* output);
+  void HoldForStart(Log* log, int64_t start, LogWriteId id, StoreOutput* output);
+  void AskCheckpoint(Log* log, Checkpoint which, StoreOutput* output);
+  void ContinueHold(Log* log, StoreOutput* output);
+  void SyncAgain(Log* log, StoreOutput* output);
+  void WriteCheckpoint(Checkpoint which, StoreOutput* output);
+  void OnCheckpointed(Checkpoint which, StoreOutput* output);
+  bool checkpointing() const;
   // Writes a file anew: under another name, synced, then under its own.
   // Of a log, or of the directory of all (null).
-  void Replace(Log* log, const std::string& path, Bytes content, StoreOutput* output);
+  void Replace(Log* log, const std::string& path, Bytes content, StoreOutput* output,
+               Checkpoint which = Checkpoint::kOther);
 
   // ---- logs.cc
   // Ids are given out one after the other; each becomes durable when all that it waits for is.
@@ -215,7 +255,7 @@ class Logs {
   void Persisted(LogWriteId id, StoreOutput* output);
   void ContinueStop(StoreOutput* output);
   void UnmarkClean(StoreOutput* output);
-  void IssueCheckpoint(FileOp op, StoreOutput* output);
+  void IssueCheckpoint(FileOp op, StoreOutput* output, Checkpoint which = Checkpoint::kOther);
 
   // ---- log_cache.cc
   void Cache(Log* log, std::vector<BatchSlice> batches);
@@ -277,10 +317,9 @@ class Logs {
   LogWriteId applying_;  // kFlush: the change whose operations are being issued
   enum class Stop : uint8_t { kNone, kSyncing, kWriting, kMarking, kDone };
   Stop stop_ = Stop::kNone;
-  bool marked_clean_ = false;      // the marker of the last clean stop is there
-  uint64_t checkpoints_left_ = 0;  // operations
-  bool checkpointing_ = false;     // of the high watermarks
-  bool checkpoint_again_ = false;
+  bool marked_clean_ = false;       // the marker of the last clean stop is there
+  uint64_t checkpoints_left_ = 0;   // operations
+  CheckpointState checkpoints_[4];  // by Checkpoint
 
   std::unique_ptr<Recovery> recovery_;
   std::vector<RecoveredLog> recovered_;

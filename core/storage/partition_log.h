@@ -55,6 +55,9 @@ struct LogReadId {
 };
 
 struct LogOptions {
+  // Whose log.dirs it is: kept there, and another broker's is refused.
+  int32_t broker = 0;
+  // Kept there, too, since recovery depends on it: it changes only while there are no logs.
   Durability durability = Durability::kFsync;
   uint64_t segment_bytes = 1 << 30;                    // a new one begins before it would be larger
   int64_t segment_ms = int64_t{7} * 24 * 3600 * 1000;  // ... or when its first batch is so old

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -175,20 +176,50 @@ bool ReplicaLog::OnRecovered(int64_t start, int64_t end,
   return true;
 }
 
-bool ReplicaLog::CutAnywhere(int64_t start, int64_t end,
-                             const std::vector<storage::EpochStart>& epochs) {
+bool ReplicaLog::FitsCutAt(int64_t start, int64_t end,
+                           const std::vector<storage::EpochStart>& epochs) const {
+  if (start != start_ || end < start || end > std::max(start_, end_)) return false;
+  if (end == start) return true;  // its first batch may begin below it, and be gone
   const size_t index = Find(end);
-  const bool boundary = index == batches_.size() || batches_[index].base >= end;
-  if (end > end_ || !boundary) {
-    unknown_ = true;
-    return false;
+  if (index < batches_.size() && batches_[index].base < end) return false;
+  const auto epoch_at = [&](int64_t offset) {
+    const auto above = std::upper_bound(
+        epochs.begin(), epochs.end(), offset,
+        [](int64_t value, const storage::EpochStart& epoch) { return value < epoch.start; });
+    return above == epochs.begin() ? -1 : std::prev(above)->epoch;
+  };
+  for (size_t i = Find(start); i < index; ++i) {
+    const LoggedBatch& batch = batches_[i];
+    if (epoch_at(std::max(batch.base, start)) != batch.epoch) return false;
+    if (epoch_at(batch.end - 1) != batch.epoch) return false;
   }
-  batches_.resize(index);
-  start_ = start;
+  return epochs.empty() || epochs.back().start <= end;
+}
+
+bool ReplicaLog::OnFilesRecovered(int64_t start, int64_t end,
+                                  const std::vector<storage::EpochStart>& epochs, bool power_lost) {
+  const int64_t least = power_lost ? 0 : durable_end();
+  while (end < least || !FitsCutAt(start, end, epochs)) {
+    if (undo_.empty()) {
+      unknown_ = true;
+      return false;
+    }
+    TakeBack(std::move(undo_.back()));
+    undo_.pop_back();
+  }
+  batches_.resize(Find(end));
   end_ = end;
   epochs_ = epochs;
   undo_.clear();
   return true;
+}
+
+std::string ReplicaLog::ToString() const {
+  std::string text = absl::StrCat(start_, "..", end_, " (durable up to ", durable_end(), ")");
+  for (const storage::EpochStart& epoch : epochs_) {
+    absl::StrAppend(&text, ", epoch ", epoch.epoch, " from ", epoch.start);
+  }
+  return text;
 }
 
 int64_t ReplicaLog::durable_end() const {

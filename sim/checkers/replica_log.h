@@ -42,8 +42,11 @@ class ReplicaLog {
   // one that fits what was recovered. False, and nothing is known of the content any more, if none
   // does.
   bool OnRecovered(int64_t start, int64_t end, const std::vector<storage::EpochStart>& epochs);
-  // A power loss took what was written and not synced (`flush` durability). False as above.
-  bool CutAnywhere(int64_t start, int64_t end, const std::vector<storage::EpochStart>& epochs);
+  // ... with `flush` durability. Each of a log's files is kept up to some operation: so it may end
+  // at any batch of any of the states that there can be; but after the death of a process alone not
+  // below durable_end(). What the epochs say must be true of the batches. False as above.
+  bool OnFilesRecovered(int64_t start, int64_t end, const std::vector<storage::EpochStart>& epochs,
+                        bool power_lost);
 
   int64_t start() const { return start_; }
   int64_t end() const { return end_; }
@@ -53,6 +56,8 @@ class ReplicaLog {
   bool unknown() const { return unknown_; }
   const std::vector<LoggedBatch>& batches() const { return batches_; }
   const std::vector<storage::EpochStart>& epochs() const { return epochs_; }
+  // Offsets and epochs, for a message.
+  std::string ToString() const;
   // The first batch that ends above `offset`, as an index into batches().
   size_t Find(int64_t offset) const;
 
@@ -72,6 +77,7 @@ class ReplicaLog {
   bool Fits(int64_t start, int64_t end, const std::vector<storage::EpochStart>& epochs) const {
     return start_ == start && end_ == end && epochs_ == epochs;
   }
+  bool FitsCutAt(int64_t start, int64_t end, const std::vector<storage::EpochStart>& epochs) const;
 
   int64_t start_ = 0;
   int64_t end_ = 0;

@@ -1,6 +1,7 @@
 #include "sim/checkers/replication.h"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/numbers.h"
@@ -239,31 +240,17 @@ Replication::PartitionGhost* Replication::FindGhost(const PartitionId& id) {
 
 void Replication::OnLogs(uint32_t server, const std::vector<server::LogObservation>& seen) {
   Server& state = state_[server];
-  bool recovery = false;
+  // What recovery found comes first, all at once.
+  bool recovery = std::exchange(state.stopped, false);
+  std::set<storage::LogNumber> found;
   for (const server::LogObservation& what : seen) {
     if (const auto* recovered = std::get_if<server::LogRecovered>(&what)) {
-      PartitionGhost& p = ghosts_[recovered->partition];
-      if (p.topic.empty()) {
-        p.topic = recovered->topic;
-        names_[{p.topic, recovered->partition.partition}].push_back(recovered->partition);
-      }
-      Replica& replica = p.replicas[server];
-      state.logs[recovered->log] = recovered->partition;
-      replica.number = recovered->log;
-      replica.present = true;
-      recovery = true;
-      replica.view = {};
-      const bool torn = state.lost_power && plan_.durability == storage::Durability::kFlush;
-      const bool fits =
-          torn ? replica.log.CutAnywhere(recovered->start, recovered->end, recovered->epochs)
-               : replica.log.OnRecovered(recovered->start, recovered->end, recovered->epochs);
-      replica.checked = std::min(replica.checked, replica.log.end());
-      if (!fits && !torn) {
-        Fail("durable-log-never-lost",
-             absl::StrCat("server ", server + 1, " recovers ", Name(recovered->partition, p),
-                          " as ", recovered->start, "..", recovered->end, ", which it was never"));
-      }
-    } else if (const auto* created = std::get_if<server::LogCreated>(&what)) {
+      OnRecovered(server, *recovered);
+      found.insert(recovered->log);
+      continue;
+    }
+    if (std::exchange(recovery, false)) CheckAllRecovered(server, found);
+    if (const auto* created = std::get_if<server::LogCreated>(&what)) {
       PartitionGhost& p = ghosts_[created->partition];
       if (p.topic.empty()) {
         p.topic = created->topic;
@@ -272,6 +259,7 @@ void Replication::OnLogs(uint32_t server, const std::vector<server::LogObservati
       Replica& replica = p.replicas[server];
       replica = Replica();
       replica.number = created->log;
+      replica.created = created->id;
       replica.present = true;
       state.logs[created->log] = created->partition;
     } else if (const auto* changed = std::get_if<server::LogChanged>(&what)) {
@@ -295,19 +283,86 @@ void Replication::OnLogs(uint32_t server, const std::vector<server::LogObservati
       const PartitionId id = it->second;
       state.logs.erase(it);
       PartitionGhost& p = ghosts_[id];
-      p.replicas.erase(server);
-      CheckIsrHolds(id, &p);  // S34: a replica that is in the ISR must not be deleted
+      if (auto replica = p.replicas.find(server); replica != p.replicas.end()) {
+        state.deleted[deleted->log] = {deleted->id, std::move(replica->second)};
+        p.replicas.erase(replica);
+      }
+      CheckIsrHolds(id, &p);  // S34
     } else if (const auto* persisted = std::get_if<server::LogPersisted>(&what)) {
-      for (auto& [number, id] : state.logs)
-        ghosts_[id].replicas[server].log.OnPersisted(persisted->id);
+      for (auto& [number, id] : state.logs) {
+        Replica& replica = ghosts_[id].replicas[server];
+        replica.log.OnPersisted(persisted->id);
+        if (replica.created <= persisted->id) replica.created = {};
+      }
+      std::erase_if(state.deleted,
+                    [&](const auto& entry) { return entry.second.id <= persisted->id; });
     }
   }
-  if (recovery) state.lost_power = false;
+  if (recovery) CheckAllRecovered(server, found);
+}
+
+void Replication::OnRecovered(uint32_t server, const server::LogRecovered& recovered) {
+  Server& state = state_[server];
+  PartitionGhost& p = ghosts_[recovered.partition];
+  if (p.topic.empty()) {
+    p.topic = recovered.topic;
+    names_[{p.topic, recovered.partition.partition}].push_back(recovered.partition);
+  }
+  Replica& replica = p.replicas[server];
+  if (auto undeleted = state.deleted.find(recovered.log); undeleted != state.deleted.end()) {
+    replica = std::move(undeleted->second.replica);
+  }
+  state.logs[recovered.log] = recovered.partition;
+  replica.number = recovered.log;
+  replica.created = {};
+  replica.present = true;
+  replica.view = {};
+  const std::string before = replica.log.ToString();
+  const bool fits = plan_.durability == storage::Durability::kFlush
+                        ? replica.log.OnFilesRecovered(recovered.start, recovered.end,
+                                                       recovered.epochs, state.lost_power)
+                        : replica.log.OnRecovered(recovered.start, recovered.end, recovered.epochs);
+  replica.checked = std::min(replica.checked, replica.log.end());
+  if (fits) return;
+  std::string epochs;
+  for (const storage::EpochStart& epoch : recovered.epochs) {
+    absl::StrAppend(&epochs, ", epoch ", epoch.epoch, " from ", epoch.start);
+  }
+  Fail("durable-log-never-lost",
+       absl::StrCat("server ", server + 1, " recovers ", Name(recovered.partition, p), " as ",
+                    recovered.start, "..", recovered.end, epochs, ", which it was never; it was ",
+                    before));
+}
+
+// The server has recovered these logs.
+void Replication::CheckAllRecovered(uint32_t server,
+                                    const std::set<storage::LogNumber>& recovered) {
+  Server& state = state_[server];
+  state.lost_power = false;
+  state.deleted.clear();
+  for (auto it = state.logs.begin(); it != state.logs.end();) {
+    const auto [number, id] = *it;
+    if (recovered.contains(number)) {
+      ++it;
+      continue;
+    }
+    PartitionGhost& p = ghosts_[id];
+    if (auto replica = p.replicas.find(server);
+        replica != p.replicas.end() && replica->second.number == number) {
+      if (replica->second.created == storage::LogWriteId{}) {
+        Fail("durable-log-never-lost", absl::StrCat("server ", server + 1, " does not recover ",
+                                                    Name(id, p), ", which was durable there"));
+      }
+      p.replicas.erase(replica);
+    }
+    it = state.logs.erase(it);
+  }
 }
 
 void Replication::OnStopped(uint32_t server, bool power_loss, bool cleanly) {
   Server& state = state_[server];
   state.lost_power |= power_loss;  // also if it dies again before it has recovered
+  state.stopped = true;
   for (auto& [number, id] : state.logs) {
     PartitionGhost& p = ghosts_[id];
     Replica& replica = p.replicas[server];
@@ -328,6 +383,7 @@ void Replication::OnDiskReplaced(uint32_t server) {
     OnLoss(&p);
   }
   state.logs.clear();
+  state.deleted.clear();
 }
 
 // A replica has lost data. If nobody in the ISR holds all that was committed, what happens then is
@@ -460,6 +516,8 @@ void Replication::OnView(uint32_t server, uint64_t incarnation, const PartitionI
   const ReplicaView before = replica.view;
   const bool same_run = replica.view_incarnation == incarnation;
   const size_t isr_size = std::max(isr ? isr->size : 0, same_run ? replica.isr_size : 0);
+  // Within one step a leader may commit and then give the leadership away.
+  const bool has_led = view.role != Role::kLeader && same_run && before.role == Role::kLeader;
   replica.view = view;
   replica.view_incarnation = incarnation;
   replica.isr_size = isr ? isr->size : 0;
@@ -489,8 +547,9 @@ void Replication::OnView(uint32_t server, uint64_t incarnation, const PartitionI
                       before.high_watermark, " to ", view.high_watermark));
   }
   if (replica.log.unknown()) return;
-  if (leads && view.high_watermark > p->ghost.end) {
-    if (static_cast<int64_t>(isr_size) < MinInsync(p->topic)) {
+  if ((leads || has_led) && view.high_watermark > p->ghost.end) {
+    // What its ISR was before it resigned, nobody has seen.
+    if (leads && static_cast<int64_t>(isr_size) < MinInsync(p->topic)) {
       Fail("commit-needs-min-insync",
            absl::StrCat("server ", server + 1, " commits ", Name(id, *p), " up to ",
                         view.high_watermark, " with an ISR of ", isr_size));
@@ -550,13 +609,14 @@ void Replication::Extend(uint32_t server, const PartitionId& id, PartitionGhost*
          absl::StrCat("server ", server + 1, " commits ", Name(id, *p), " up to ", to,
                       " and has it durably up to ", leader.log.durable_end()));
   }
-  if (p->ghost.end < leader.log.start()) {
+  const std::vector<LoggedBatch>& batches = leader.log.batches();
+  // What has been deleted in the very step that committed it is still known here.
+  if (batches.empty() || batches.front().base > p->ghost.end) {
     // Its log begins above all that was committed so far: a leader that was never one of us.
     Fail("no-committed-record-lost",
          absl::StrCat("server ", server + 1, " has ", Name(id, *p), " from ", leader.log.start(),
                       ", and only ", p->ghost.end, " was committed"));
   }
-  const std::vector<LoggedBatch>& batches = leader.log.batches();
   for (size_t i = leader.log.Find(p->ghost.end); i < batches.size() && batches[i].base < to; ++i) {
     if (batches[i].base != p->ghost.end) {
       Fail("log-matching",

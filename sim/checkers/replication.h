@@ -125,6 +125,7 @@ class Replication {
   struct Replica {
     ReplicaLog log;
     storage::LogNumber number;
+    storage::LogWriteId created;  // 0: durable
     bool present = false;
     ReplicaView view;
     uint64_t view_incarnation = 0;
@@ -166,6 +167,8 @@ class Replication {
   template <typename Fn>
   bool AnyOfName(const std::string& topic, int32_t partition, Fn fn) const;
 
+  void OnRecovered(uint32_t server, const server::LogRecovered& recovered);
+  void CheckAllRecovered(uint32_t server, const std::set<storage::LogNumber>& recovered);
   void CheckNewLeader(uint32_t server, const replication::PartitionId& id, PartitionGhost* p,
                       Replica* replica, int32_t epoch);
   void CheckMatches(uint32_t server, const replication::PartitionId& id, const PartitionGhost& p,
@@ -207,6 +210,13 @@ class Replication {
     replication::BrokerEpoch lost;
     replication::BrokerEpoch newest;
     bool lost_power = false;  // since it was last up
+    bool stopped = false;     // ... and has not recovered yet
+    // Whose deletion is not durable: a crash may bring them back.
+    struct Deleted {
+      storage::LogWriteId id;
+      Replica replica;
+    };
+    std::map<storage::LogNumber, Deleted> deleted;
   };
   std::vector<Server> state_;
   absl::flat_hash_map<uint64_t, std::pair<uint64_t, int32_t>> sent_;  // id -> topic, partition

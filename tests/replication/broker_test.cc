@@ -293,6 +293,24 @@ TEST(Broker, AReassignmentMovesThePartitionAndItsData) {
             coordination::ErrorCode::kNoNode);
 }
 
+// The write that takes its leadership away also takes out of the ISR the replica that everything
+// waits for. That is not its business any more. Seed 194 of `brokers`.
+TEST(Broker, ALeaderThatAReassignmentTakesAwayCommitsNothingMore) {
+  Cluster cluster(4);
+  cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2})});
+  ASSERT_TRUE(cluster.Commit("t", 0, 5));
+  cluster.Isolate(2, true);
+  const ProduceId waits = cluster.Produce(1, "t", 0);
+
+  ASSERT_EQ(cluster.Admin(4, Reassign{"t", 0, Brokers({3, 4})}), AdminError::kNone);
+  ASSERT_TRUE(
+      cluster.RunUntil([&] { return cluster.Replicas("t", 0) == std::vector<int32_t>({3, 4}); }));
+
+  EXPECT_EQ(cluster.Produced(waits), ProduceError::kNotLeader);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Leader("t", 0) == 3; }));
+  EXPECT_EQ(cluster.Replica(3, "t", 0)->log_end(), 6);
+}
+
 TEST(Broker, AReassignmentToADeadBrokerCanBeCancelled) {
   Cluster cluster(3);
   cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2})});

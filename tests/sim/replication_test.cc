@@ -169,6 +169,22 @@ TEST_F(ReplicationTest, AMemberWhoseLogIsDeletedIsSeen) {
             "strong-isr");
 }
 
+// Seed 89 of `brokers`.
+TEST_F(ReplicationTest, OfATopicThatIsBeingRemovedAnyLogMayBeGone) {
+  Leads(0, 0, 0, 0);
+  AppendToAll(0, 0, R(1));
+  Leads(0, 0, 1, 1);
+  Commit(coordination::SetDataTransaction{
+      .path = replication::TopicPath(kTopic),
+      .data = Bytes::Copy(Encode(replication::TopicRecord{.id = kId.topic, .deleting = true}))});
+  checker_->OnLogs(2, {server::LogDeleted{Id(2), {1}}});
+  checker_->OnSent(R(2), kTopic, 0);
+  Append(0, 1, 0, R(2));
+  Append(1, 1, 0, R(2));
+  Leads(0, 0, 2, 2);
+  EXPECT_EQ(checker_->CommittedEnd(kTopic, 0), 2);
+}
+
 TEST_F(ReplicationTest, ALeaderWithoutWhatIsCommittedIsSeen) {
   SetIsr(0, {0, 1});
   Leads(0, 0, 0, 0);
@@ -294,6 +310,60 @@ TEST_F(ReplicationTest, WhatWasNotDurableMayBeGoneAfterACrash) {
   checker_->OnLogs(2, {server::LogRecovered{{1}, kTopic, kId, 0, 0, {}}});
   Append(2, 0, 3, R(1));
   Leads(2, 3, 1, 0);
+}
+
+// Seeds 194, 214 and 364 of `brokers`.
+TEST_F(ReplicationTest, ALeaderMayCommitAndResignInOneStep) {
+  Leads(0, 0, 0, 0);
+  AppendToAll(0, 0, R(1));
+  checker_->OnView(0, 1, kId, {Role::kIdle, 0, 0, 1, 1}, {});
+  EXPECT_EQ(checker_->CommittedEnd(kTopic, 0), 1);
+  // It has no more to say about what comes then.
+  AppendToAll(1, 0, R(2));
+  EXPECT_EQ(InvariantOf([&] { checker_->OnView(0, 1, kId, {Role::kIdle, 0, 0, 2, 2}, {}); }),
+            "high-watermark-was-committed");
+}
+
+TEST_F(ReplicationTest, ALeaderThatCommitsAndResignsInOneStepIsChecked) {
+  Leads(0, 0, 0, 0);
+  checker_->OnSent(R(1), kTopic, 0);
+  Append(0, 0, 0, R(1));
+  Append(1, 0, 0, R(1));
+  EXPECT_EQ(InvariantOf([&] { checker_->OnView(0, 1, kId, {Role::kIdle, 0, 0, 1, 1}, {}); }),
+            "strong-isr");
+}
+
+// Seed 34 of `brokers`.
+TEST_F(ReplicationTest, ALeaderMayCommitAndDeleteInOneStep) {
+  Leads(0, 0, 0, 0);
+  AppendToAll(0, 0, R(1));
+  checker_->OnLogs(0, {server::LogChanged{Id(0), {1}, storage::LogStart{1}}});
+  checker_->OnView(0, 1, kId, {Role::kLeader, 0, 1, 1, 1},
+                   Replication::LeaderIsr{isr_.size(), isr_});
+  EXPECT_EQ(checker_->CommittedEnd(kTopic, 0), 1);
+}
+
+TEST_F(ReplicationTest, ALogWhoseDeletionIsNotDurableMayComeBack) {
+  checker_->OnSent(R(1), kTopic, 0);
+  Append(2, 0, 0, R(1));
+  SetIsr(0, {0, 1});
+  checker_->OnLogs(2, {server::LogDeleted{Id(2), {1}}});
+  checker_->OnStopped(2, /*power_loss=*/false, /*cleanly=*/false);
+  checker_->OnLogs(2, {server::LogRecovered{{1}, kTopic, kId, 0, 1, {{0, 0}}}});
+  checker_->OnLogs(2, {server::LogDeleted{{1}, {1}}, server::LogPersisted{{1}}});
+  checker_->OnStopped(2, /*power_loss=*/false, /*cleanly=*/false);
+  EXPECT_EQ(InvariantOf([&] {
+              checker_->OnLogs(2, {server::LogRecovered{{1}, kTopic, kId, 0, 1, {{0, 0}}}});
+            }),
+            "durable-log-never-lost");
+}
+
+TEST_F(ReplicationTest, ADurableLogThatIsNotRecoveredIsSeen) {
+  checker_->OnSent(R(1), kTopic, 0);
+  Append(2, 0, 0, R(1));
+  checker_->OnStopped(2, /*power_loss=*/true, /*cleanly=*/false);
+  EXPECT_EQ(InvariantOf([&] { checker_->OnLogs(2, {server::LogCreated{{1}, {2}, kTopic, kId}}); }),
+            "durable-log-never-lost");
 }
 
 TEST_F(ReplicationTest, ADiskThatIsReplacedExcusesItsMemberButNotTheOthers) {

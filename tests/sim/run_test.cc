@@ -57,8 +57,21 @@ TEST(Run, FirstSeedsOfEveryScenarioAreClean) {
 TEST(Run, SeedsThatOnceFailedAreClean) {
   const std::pair<const char*, uint64_t> seeds[] = {
       {"swarm", 1835},  // a leader, paused, becomes established when a later epoch has committed
-      {"brokers-crashes", 107}, {"brokers-crashes", 160}, {"brokers-crashes", 184},
-      {"brokers-network", 22},  {"brokers-network", 97},
+      {"brokers-crashes", 107},
+      {"brokers-crashes", 160},
+      {"brokers-crashes", 184},
+      {"brokers-network", 22},
+      {"brokers-network", 97},
+      // Logs with flush durability; a leader that resigns or deletes in the step that commits.
+      {"brokers", 34},
+      {"brokers", 60},
+      {"brokers", 142},
+      {"brokers", 189},
+      {"brokers", 193},
+      {"brokers", 194},
+      {"brokers", 214},
+      {"brokers", 328},
+      {"brokers", 364},
   };
   for (const auto& [scenario, seed] : seeds) {
     EXPECT_EQ(Failed(RunSeed(Seed(seed, scenario))), "") << scenario << " " << seed;

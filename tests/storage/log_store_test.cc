@@ -241,6 +241,85 @@ TEST_F(LogStore, ACleanStopRightAfterARestartComesToAnEnd) {
   EXPECT_TRUE(h_.clean());
 }
 
+// A segment was cut, and another one begun where it ends; of both, the power loss took the cut.
+TEST(LogRecovery, ACutThatWasLostIsMadeAgainInTheSegmentBefore) {
+  StoreOptions options{.server = {1}, .segment_bytes = 4096, .retained_bytes = 0};
+  options.logs = LogOptions{.segment_bytes = 300, .journal_bytes_max = 1 << 20};
+  LogHarness h(options);
+  h.RestartAndRecover();
+  const LogNumber log = h.Create("a", 0);
+  for (int i = 0; i < 3; ++i) h.Append(log, 1, 1, 20);
+  h.Flush();
+  h.RunUntilIdle();
+  const std::string segment = "a-0/" + LogFileName(0, LogFileKind::kLog);
+  const std::string whole = *h.disk().Get(Directory::kLogs, segment);
+  h.Do(log, LogTruncate{2});
+  h.Append(log, 2, 1, 200);
+  h.Flush();
+  h.RunUntilIdle();
+  ASSERT_LT(h.disk().Get(Directory::kLogs, segment)->size(), whole.size());
+  ASSERT_TRUE(h.disk().Get(Directory::kLogs, "a-0/" + LogFileName(2, LogFileKind::kLog)));
+  h.Kill();
+  h.disk().Put(Directory::kLogs, segment, whole);
+  h.RestartAndRecover();
+  EXPECT_EQ(h.CheckRecovered(), "");
+}
+
+TEST_F(LogStore, TheDirectoryOfAnotherBrokerIsRefused) {
+  EXPECT_EQ(h_.disk().Get(Directory::kLogs, "meta.properties"),
+            "version=0\nbroker.id=0\nlockstep.durability=fsync\n");
+  h_.disk().Put(Directory::kLogs, "meta.properties", "#\nversion=1\nnode.id=3\ncluster.id=x\n");
+  h_.Kill();
+  h_.RestartAndRecover();
+  EXPECT_NE(h_.fatal().find("belongs to broker 3, but this one is broker 0"), std::string::npos)
+      << h_.fatal();
+}
+
+TEST_F(LogStore, TheDurabilityChangesOnlyWithoutLogs) {
+  h_.disk().Put(Directory::kLogs, "meta.properties",
+                "version=0\nbroker.id=0\nlockstep.durability=flush\n");
+  h_.Kill();
+  Recover();
+  Twenty();
+  h_.disk().Put(Directory::kLogs, "meta.properties",
+                "version=0\nbroker.id=0\nlockstep.durability=flush\n");
+  h_.Kill();
+  h_.RestartAndRecover();
+  EXPECT_NE(h_.fatal().find("the other log.durability"), std::string::npos) << h_.fatal();
+}
+
+TEST(LogFiles, PropertiesAreRefusedWhenTheyAreNot) {
+  EXPECT_EQ(*DecodeProperties(EncodeProperties({7, Durability::kFlush}).view()),
+            (DirectoryProperties{7, Durability::kFlush}));
+  EXPECT_EQ(*DecodeProperties("version=0\r\nbroker.id=7\r\n"), (DirectoryProperties{.broker = 7}));
+  EXPECT_FALSE(DecodeProperties("").ok());
+  EXPECT_FALSE(DecodeProperties("version=2\nnode.id=7\n").ok());
+  EXPECT_FALSE(DecodeProperties("version=0\n").ok());
+  EXPECT_FALSE(DecodeProperties("version=0\nbroker.id=7x\n").ok());
+  EXPECT_FALSE(DecodeProperties("version=0\nbroker.id=7\nlockstep.durability=no\n").ok());
+}
+
+TEST_F(LogStore, AJournalWithoutLogsOfAServerThatWasNoBrokerIsRecovered) {
+  StoreOptions before = Options();
+  before.logs.reset();
+  LogHarness h(before);
+  h.RestartAndRecover();
+  ASSERT_TRUE(h.recovered().has_value());
+  h.AppendZab(AcceptedEpochRecord{{1}});
+  h.AppendZab(TransactionRecord{{Epoch{1}, 1}, Bytes::Copy("x")});
+  h.Flush();
+  h.RunUntilIdle();
+  h.Kill();
+  LogHarness after(Options());
+  for (const std::string& name : h.disk().Names(Directory::kLog)) {
+    after.disk().Put(Directory::kLog, name, *h.disk().Get(Directory::kLog, name));
+  }
+  after.RestartAndRecover();
+  ASSERT_TRUE(after.recovered().has_value()) << after.fatal();
+  EXPECT_EQ(after.recovered()->transactions.size(), 1u);
+  EXPECT_TRUE(after.recovered()->logs.empty());
+}
+
 class FlushedLogs : public LogStore {
  protected:
   FlushedLogs() : LogStore(Options(Durability::kFlush)) {}

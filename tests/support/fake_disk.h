@@ -35,6 +35,9 @@ class FakeDisk {
   // The content as a running system sees it; nothing if there is no such file.
   std::optional<std::string> Get(Directory directory, const std::string& name) const;
   std::vector<std::string> Names(Directory directory, const std::string& subdirectory = "") const;
+  bool IsSubdirectory(Directory directory, const std::string& name) const {
+    return const_cast<FakeDisk*>(this)->FolderAt(directory, name) != nullptr;
+  }
 
  private:
   struct Change {

@@ -167,6 +167,7 @@ class LogHarness {
   // ---- Looking ---------------------------------------------------------------------------------
 
   FakeDisk& disk() { return disk_; }
+  const FakeDisk& disk() const { return disk_; }
   Store& store() { return *store_; }
   uint64_t executed() const { return executed_; }
   uint64_t syncs() const { return syncs_; }
@@ -209,6 +210,20 @@ class LogHarness {
     return state;
   }
   const State& Now() const { return now_; }
+
+  // The model goes on from what recovery found, whatever that is. Of batches it knows none.
+  void AdoptRecovered() {
+    base_ = {.epoch = recovered_->broker_epoch};
+    for (const RecoveredLog& r : recovered_->logs) {
+      LogState& log = base_.logs[r.log];
+      log.extent = {.start = r.start, .end = r.end, .epochs = r.epochs};
+      log.entry = {
+          .topic = r.topic, .partition = r.partition, .topic_id = r.topic_id, .extent = log.extent};
+    }
+    now_ = base_;
+    changes_.clear();
+    persisted_ = 0;
+  }
 
   // What a reader finds from the log's start to its end.
   std::string ReadAll(LogNumber log, int64_t start, int64_t end, uint32_t max_bytes = 400) {
@@ -342,9 +357,25 @@ class LogHarness {
         if (b.end > log.extent.start) expected += b.bytes;
       }
       const std::string found = ReadAll(number, log.extent.start, log.extent.end);
-      if (found != expected) return "content of " + number.ToString() + ": " + found.substr(0, 40);
+      if (found != expected) {
+        return "content of " + number.ToString() + ": " + Batches(found) + "instead of " +
+               Batches(expected);
+      }
     }
     return fatal_;
+  }
+
+  // Where its batches begin, of which epochs.
+  static std::string Batches(std::string_view text) {
+    std::string list;
+    while (!text.empty()) {
+      const auto header = records::ParseBatchHeader(text);
+      if (!header.ok()) return list + std::string(text.substr(0, 40)) + " ";
+      list += std::to_string(header->base_offset) + " of epoch " +
+              std::to_string(header->partition_leader_epoch) + ", ";
+      text.remove_prefix(std::min(text.size(), header->size()));
+    }
+    return list;
   }
 
   void Drain() {
