@@ -24,6 +24,8 @@
 #include "absl/strings/str_join.h"
 #include "sim/purpose.h"
 #include "sim/run.h"
+#include "sim/schedule_commands.h"
+#include "sim/schedule_file.h"
 
 namespace lockstep::sim {
 namespace {
@@ -118,6 +120,7 @@ bool RunTwice(const CampaignOptions& options, uint64_t seed) {
     }
     std::string texts;
     if (result.failure.has_value()) {
+      if (result.failure->invariant != "deterministic") WriteScheduleOf(run, options.directory);
       report.invariant_size = static_cast<uint32_t>(result.failure->invariant.size());
       report.detail_size = static_cast<uint32_t>(result.failure->detail.size());
       texts = result.failure->invariant + result.failure->detail;
@@ -270,8 +273,15 @@ class Campaign {
     std::printf("FAILED seed %llu: %s: %s\n  %s\n", static_cast<unsigned long long>(seed),
                 failure.invariant.c_str(), failure.detail.c_str(),
                 ReplayCommand(OptionsOf(options_, seed)).c_str());
+    if (const std::string path = PathOf(seed); !path.empty()) std::printf("  %s\n", path.c_str());
     std::fflush(stdout);
     totals_.failures.push_back({seed, std::move(failure)});
+  }
+
+  // Of the failed seed's schedule; "" if its worker could not write one.
+  std::string PathOf(uint64_t seed) const {
+    std::string path = SchedulePath(options_.directory, OptionsOf(options_, seed));
+    return access(path.c_str(), R_OK) == 0 ? path : "";
   }
 
   uint64_t SeedsWanted() const {
@@ -356,6 +366,9 @@ class Campaign {
     const FailedSeed& first =
         *std::min_element(totals_.failures.begin(), totals_.failures.end(),
                           [](const FailedSeed& a, const FailedSeed& b) { return a.seed < b.seed; });
+    if (const std::string path = PathOf(first.seed); !path.empty()) {
+      return PrintFailure(OptionsOf(options_, first.seed), first.failure, path);
+    }
     std::printf("%s failed: %s\n%s\n", first.failure.invariant.c_str(),
                 first.failure.detail.c_str(),
                 ReplayCommand(OptionsOf(options_, first.seed)).c_str());

@@ -20,9 +20,10 @@ struct CampaignOptions {
   std::vector<std::string> break_rules;
   uint32_t shard = 1;  // this is shard `shard` of `shards`: every shards-th seed
   uint32_t shards = 1;
-  uint32_t twice_percent = 5;  // of the seeds are run twice and compared
-  uint32_t failures_max = 20;  // then the campaign ends
-  std::string json_file;       // "" = none; "-" = standard output
+  uint32_t twice_percent = 5;          // of the seeds are run twice and compared
+  uint32_t failures_max = 20;          // then the campaign ends
+  std::string directory = "failures";  // for the schedules of failed seeds
+  std::string json_file;               // "" = none; "-" = standard output
 };
 
 // The exit status: 0 nothing wrong, 1 an invariant failed or a run was not deterministic, 2 the

@@ -20,10 +20,14 @@ const std::vector<coordination::Acl>& OpenAcl() {
   static const std::vector<coordination::Acl> acl = {{31, "world", "anyone"}};
   return acl;
 }
+// Of a sequential node.
+std::string ParentPath(const std::optional<uint32_t>& key) {
+  return key ? absl::StrCat("/k", *key) : "";
+}
 }  // namespace
 
 Client::Client(const Plan& plan, uint32_t number, const CommittedLog* committed,
-               const ZnodeModel* model, Probes* probes, Trace* trace)
+               const ZnodeModel* model, Probes* probes, Trace* trace, Script* script)
     : plan_(plan.workload),
       servers_(plan.voters()),
       tick_(plan.options.tick),
@@ -32,6 +36,9 @@ Client::Client(const Plan& plan, uint32_t number, const CommittedLog* committed,
       committed_(committed),
       probes_(probes),
       trace_(trace),
+      script_(script),
+      seed_(plan.seed),
+      streams_(plan.streams),
       history_(number, committed, model),
       cutter_(kFrameBytesMax),
       timeout_(Milliseconds(plan.workload.session_timeout_ms)),
@@ -52,6 +59,7 @@ void Client::Send(Instant now, Bytes frame, ClientOutput* output) {
 
 void Client::OnWake(Instant now, ClientOutput* output) {
   if (now < scheduled_wake_) return;
+  Rekey(now);
   scheduled_wake_ = Instant::Never();
   const Duration silence_max = timeout_ * 2 / 3;
   switch (state_) {
@@ -110,6 +118,7 @@ void Client::Drop(Instant now, ClientOutput* output) {
 
 void Client::OnConnected(Instant now, ConnectionId connection, ClientOutput* output) {
   if (connection != connection_ || state_ != State::kDialing) return;
+  Rekey(now);
   state_ = State::kConnecting;
   last_heard_ = now;
   coordination::ConnectRequest request;
@@ -123,6 +132,7 @@ void Client::OnConnected(Instant now, ConnectionId connection, ClientOutput* out
 
 void Client::OnClosed(Instant now, ConnectionId connection, ClientOutput* output) {
   if (connection != connection_ || state_ == State::kIdle) return;
+  Rekey(now);
   if (history_.in_flight() > 0) probes_->Hit(Probe::kWriteInDoubt);
   history_.OnDisconnected();
   if (closing_) ForgetSession();
@@ -160,6 +170,7 @@ void Client::Quiesce(Instant now, ClientOutput* output) {
 
 void Client::OnBytes(Instant now, ConnectionId connection, Bytes data, ClientOutput* output) {
   if (connection != connection_ || state_ == State::kIdle) return;
+  Rekey(now);
   last_heard_ = now;
   cutter_.Add(std::move(data));
   while (state_ == State::kConnecting || state_ == State::kConnected) {
@@ -239,6 +250,7 @@ void Client::OnConnectResponse(Instant now, const Bytes& frame, ClientOutput* ou
   if (reconnected) RestoreWatches(now, output);
   next_work_ =
       now + (final_write_ == FinalWrite::kNotWanted ? Around(random_, plan_.think) : Duration{0});
+  LimitNextWork(now);
   Wake(next_work_, output);
 }
 
@@ -335,23 +347,9 @@ void Client::Work(Instant now, ClientOutput* output) {
     if (final_write_ != FinalWrite::kWanted) return;
     final_write_ = FinalWrite::kSent;
     final_xid_ = next_xid_;
-    return Issue(now, ClientOp::kCreateSequential, output);
+    return Issue(now, DrawStep(ClientOp::kCreateSequential), output);
   }
-  const bool burst = plan_.burst_percent > 0 && random_.Chance(plan_.burst_percent, 100);
-  do {
-    if (history_.in_flight() >= plan_.outstanding_max || closing_) break;
-    IssueRandom(now, output);
-  } while (burst);
-  if (plan_.move_percent > 0 && random_.Chance(plan_.move_percent, 100)) Drop(now, output);
-}
-
-void Client::IssueRandom(Instant now, ClientOutput* output) {
-  uint64_t total = 0;
-  for (uint32_t weight : plan_.weights) total += weight;
-  uint64_t drawn = random_.Below(total);
-  size_t op = 0;
-  while (drawn >= plan_.weights[op]) drawn -= plan_.weights[op++];
-  Issue(now, static_cast<ClientOp>(op), output);
+  IssueSome(now, output);
 }
 
 void Client::Request(Instant now, OpCode op, const coordination::RequestBody& body,
@@ -368,29 +366,18 @@ void Client::Request(Instant now, OpCode op, const coordination::RequestBody& bo
   history_.OnInvoke(std::move(invocation));
 }
 
-uint32_t Client::RandomKey() { return static_cast<uint32_t>(random_.Below(plan_.keys)); }
-
-std::string Client::RandomParent() {
-  if (random_.Chance(1, 2)) return "";
-  return absl::StrCat("/k", RandomKey());
-}
-
-coordination::Data Client::UniqueValue(Invocation* invocation) {
+coordination::Data Client::UniqueValue(uint32_t bytes, Invocation* invocation) {
   std::string value = absl::StrCat(name(), "-", next_value_++, "-");
-  value.append(random_.Below(plan_.value_bytes_max + 1), 'x');
+  value.append(bytes, 'x');
   invocation->data_checksum = Checksum(value);
   return {Bytes::Copy(value), false};
 }
 
-void Client::Issue(Instant now, ClientOp op, ClientOutput* output) {
-  // The tree does not grow without end.
-  if ((op == ClientOp::kCreateSequential || op == ClientOp::kMulti) &&
-      own_paths_.size() >= kOwnPathsMax && final_write_ == FinalWrite::kNotWanted) {
-    op = ClientOp::kDeleteOwn;
-  }
+void Client::Issue(Instant now, const ClientStep& step, ClientOutput* output) {
+  const ClientOp op = step.op;
+  const uint32_t key = step.key % plan_.keys;
   Invocation i;
-  const uint32_t key = RandomKey();
-  i.path = absl::StrCat("/k", key);
+  i.path = step.root ? "/" : absl::StrCat("/k", key);
   const auto watching = [&](bool watch) {
     i.watch = watch;
     return watch;
@@ -399,7 +386,7 @@ void Client::Issue(Instant now, ClientOp op, ClientOutput* output) {
     case ClientOp::kSet:
     case ClientOp::kSetVersion: {
       if (op == ClientOp::kSetVersion) i.version = seen_versions_[key];
-      const coordination::Data data = UniqueValue(&i);
+      const coordination::Data data = UniqueValue(step.bytes, &i);
       const std::string path = i.path;
       const int32_t version = i.version;
       return Request(now, OpCode::kSetData, coordination::SetDataRequest{path, data, version},
@@ -426,29 +413,12 @@ void Client::Issue(Instant now, ClientOp op, ClientOutput* output) {
     }
     case ClientOp::kCreate:
     case ClientOp::kCreateSequential:
-    case ClientOp::kCreateEphemeral: {
-      CreateRequest create;
-      if (op == ClientOp::kCreateSequential) {
-        create.flags = CreateRequest::kSequential;
-        i.sequential = true;
-        i.path = absl::StrCat(final_write_ == FinalWrite::kNotWanted ? RandomParent() : "", "/s-");
-        i.ephemeral = final_write_ == FinalWrite::kNotWanted && random_.Chance(1, 3);
-      }
-      if (op == ClientOp::kCreateEphemeral) {
-        i.path = absl::StrCat("/e", RandomKey());
-        i.ephemeral = true;
-      }
-      if (i.ephemeral) create.flags |= CreateRequest::kEphemeral;
-      create.data = UniqueValue(&i);
-      create.acl = OpenAcl();
-      const std::string path = i.path;
-      create.path = path;
-      return Request(now, OpCode::kCreate, create, std::move(i), output);
-    }
+    case ClientOp::kCreateEphemeral:
+      return IssueCreate(now, step, std::move(i), output);
     case ClientOp::kDelete:
     case ClientOp::kDeleteOwn: {
       if (op == ClientOp::kDeleteOwn && !own_paths_.empty()) {
-        const size_t which = random_.Below(own_paths_.size());
+        const size_t which = step.nth % own_paths_.size();
         i.path = own_paths_[which];
         own_paths_.erase(own_paths_.begin() + static_cast<ptrdiff_t>(which));
       }
@@ -459,10 +429,9 @@ void Client::Issue(Instant now, ClientOp op, ClientOutput* output) {
     }
     case ClientOp::kChildren:
     case ClientOp::kChildrenWatch: {
-      if (random_.Chance(1, 2)) i.path = "/";
       const std::string path = i.path;
       const bool watch = watching(op == ClientOp::kChildrenWatch);
-      const OpCode code = random_.Chance(1, 2) ? OpCode::kGetChildren : OpCode::kGetChildren2;
+      const OpCode code = step.other ? OpCode::kGetChildren : OpCode::kGetChildren2;
       return Request(now, code, coordination::GetChildrenRequest{path, watch}, std::move(i),
                      output);
     }
@@ -472,17 +441,15 @@ void Client::Issue(Instant now, ClientOp op, ClientOutput* output) {
       return Request(now, OpCode::kCloseSession, coordination::CloseSessionRequest(), std::move(i),
                      output);
     case ClientOp::kAddWatch: {
-      if (random_.Chance(1, 3)) i.path = "/";
-      if (random_.Chance(1, 2)) i.mode = coordination::AddWatchMode::kPersistentRecursive;
+      if (step.other) i.mode = coordination::AddWatchMode::kPersistentRecursive;
       const coordination::AddWatchMode mode = i.mode;
       const std::string path = i.path;
       return Request(now, OpCode::kAddWatch, coordination::AddWatchRequest{path, mode},
                      std::move(i), output);
     }
     case ClientOp::kRemoveWatches: {
-      if (random_.Chance(1, 3)) i.path = "/";
-      i.watcher_type = static_cast<coordination::WatcherType>(random_.Between(1, 5));
-      const OpCode code = random_.Chance(1, 3) ? OpCode::kCheckWatches : OpCode::kRemoveWatches;
+      i.watcher_type = static_cast<coordination::WatcherType>(step.type);
+      const OpCode code = step.other ? OpCode::kCheckWatches : OpCode::kRemoveWatches;
       const coordination::WatcherType type = i.watcher_type;
       const std::string path = i.path;
       return Request(now, code, coordination::RemoveWatchesRequest{path, type}, std::move(i),
@@ -493,56 +460,80 @@ void Client::Issue(Instant now, ClientOp op, ClientOutput* output) {
       return Request(now, static_cast<OpCode>(kUnknownOpCode), coordination::UnknownRequest(),
                      std::move(i), output);
     case ClientOp::kMulti:
-      return IssueMulti(now, output);
+      return IssueMulti(now, step, output);
     case ClientOp::kMultiRead:
-      return IssueMultiRead(now, output);
+      return IssueMultiRead(now, step, output);
     case ClientOp::kCount:
       break;
   }
   LS_UNREACHABLE();
 }
 
-// One to four writes of any keys. Whether each succeeds is left to chance, so that many multis are
-// refused after some operations that would have succeeded.
-void Client::IssueMulti(Instant now, ClientOutput* output) {
+void Client::IssueCreate(Instant now, const ClientStep& step, Invocation i, ClientOutput* output) {
+  CreateRequest create;
+  if (step.op == ClientOp::kCreateSequential) {
+    create.flags = CreateRequest::kSequential;
+    i.sequential = true;
+    i.path = absl::StrCat(ParentPath(step.parent), "/s-");
+    i.ephemeral = step.ephemeral;
+  }
+  if (step.op == ClientOp::kCreateEphemeral) {
+    i.path = absl::StrCat("/e", step.key);
+    i.ephemeral = true;
+  }
+  if (i.ephemeral) create.flags |= CreateRequest::kEphemeral;
+  create.data = UniqueValue(step.bytes, &i);
+  create.acl = OpenAcl();
+  const std::string path = i.path;
+  create.path = path;
+  Request(now, OpCode::kCreate, create, std::move(i), output);
+}
+
+void Client::IssueMulti(Instant now, const ClientStep& step, ClientOutput* output) {
   Invocation multi;
   std::vector<coordination::Data> data;
-  const int64_t size = random_.Between(1, 4);
-  for (int64_t n = 0; n < size; ++n) {
+  for (const MultiPart& planned : step.parts) {
     Invocation& part = multi.parts.emplace_back();
     coordination::Data& value = data.emplace_back();
-    const uint32_t key = RandomKey();
+    const uint32_t key = planned.key % plan_.keys;
     part.path = absl::StrCat("/k", key);
-    switch (random_.Below(8)) {
-      case 0:
-      case 1:
-      case 2:
+    switch (planned.kind) {
+      case MultiPart::Kind::kSet:
         part.op = OpCode::kSetData;
-        if (random_.Chance(1, 4)) part.version = seen_versions_[key];
         break;
-      case 3:
+      case MultiPart::Kind::kSetVersion:
+        part.op = OpCode::kSetData;
+        part.version = seen_versions_[key];
+        break;
+      case MultiPart::Kind::kCheck:
         part.op = OpCode::kCheck;
         part.version = seen_versions_[key];
         break;
-      case 4:
+      case MultiPart::Kind::kCreate:
         part.op = OpCode::kCreate;
         break;
-      case 5:
+      case MultiPart::Kind::kCreateSequential:
         part.op = OpCode::kCreate;
         part.sequential = true;
-        part.path = absl::StrCat(RandomParent(), "/s-");
-        part.ephemeral = random_.Chance(1, 3);
+        part.path = absl::StrCat(ParentPath(planned.parent), "/s-");
+        part.ephemeral = planned.ephemeral;
         break;
-      case 6:
+      case MultiPart::Kind::kCreateEphemeral:
         part.op = OpCode::kCreate;
         part.ephemeral = true;
         part.path = absl::StrCat("/e", key);
         break;
-      default:
+      case MultiPart::Kind::kDelete:
         part.op = OpCode::kDelete;
         break;
+      case MultiPart::Kind::kGet:
+      case MultiPart::Kind::kChildren:
+      case MultiPart::Kind::kCount:
+        LS_UNREACHABLE();
     }
-    if (part.op == OpCode::kSetData || part.op == OpCode::kCreate) value = UniqueValue(&part);
+    if (part.op == OpCode::kSetData || part.op == OpCode::kCreate) {
+      value = UniqueValue(planned.bytes, &part);
+    }
   }
   coordination::MultiRequest request;
   for (size_t n = 0; n < multi.parts.size(); ++n) {
@@ -564,13 +555,12 @@ void Client::IssueMulti(Instant now, ClientOutput* output) {
   Request(now, OpCode::kMulti, request, std::move(multi), output);
 }
 
-void Client::IssueMultiRead(Instant now, ClientOutput* output) {
+void Client::IssueMultiRead(Instant now, const ClientStep& step, ClientOutput* output) {
   Invocation multi;
-  const int64_t size = random_.Between(1, 4);
-  for (int64_t n = 0; n < size; ++n) {
+  for (const MultiPart& planned : step.parts) {
     Invocation& part = multi.parts.emplace_back();
-    part.op = random_.Chance(3, 4) ? OpCode::kGetData : OpCode::kGetChildren;
-    part.path = absl::StrCat("/k", RandomKey());
+    part.op = planned.kind == MultiPart::Kind::kGet ? OpCode::kGetData : OpCode::kGetChildren;
+    part.path = absl::StrCat("/k", planned.key % plan_.keys);
   }
   coordination::MultiReadRequest request;
   for (const Invocation& part : multi.parts) {

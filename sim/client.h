@@ -18,6 +18,7 @@
 #include "sim/checkers/client_history.h"
 #include "sim/plan.h"
 #include "sim/probes.h"
+#include "sim/schedule.h"
 #include "sim/trace.h"
 
 namespace lockstep::sim {
@@ -48,7 +49,7 @@ struct ClientOutput {
 class Client {
  public:
   Client(const Plan& plan, uint32_t number, const CommittedLog* committed, const ZnodeModel* model,
-         Probes* probes, Trace* trace);
+         Probes* probes, Trace* trace, Script* script);
 
   void OnWake(Instant now, ClientOutput* output);
   void OnConnected(Instant now, ConnectionId connection, ClientOutput* output);
@@ -88,14 +89,31 @@ class Client {
   void Work(Instant now, ClientOutput* output);
   void Request(Instant now, coordination::OpCode op, const coordination::RequestBody& body,
                Invocation invocation, ClientOutput* output);
-  void IssueRandom(Instant now, ClientOutput* output);
-  void Issue(Instant now, ClientOp op, ClientOutput* output);
-  void IssueMulti(Instant now, ClientOutput* output);
-  void IssueMultiRead(Instant now, ClientOutput* output);
+
+  // ---- What to do, drawn (client_steps.cc) or as a schedule says.
+  bool follows() const { return script_ != nullptr && script_->follows(); }
+  uint32_t actor() const { return 1 + number_; }
+  void Rekey(Instant now);
+  // The schedule's next step, if its time has come.
+  const ClientStep* Due(Instant now) const;
+  // The next step is not later than the schedule says.
+  void LimitNextWork(Instant now);
+  void Note(Instant now, const ClientStep& step);
+  void IssueSome(Instant now, ClientOutput* output);
+  ClientOp RandomOp();
+  ClientStep DrawStep(ClientOp op);
+  void DrawMulti(ClientStep* step);
+  void DrawMultiRead(ClientStep* step);
+
+  void Issue(Instant now, const ClientStep& step, ClientOutput* output);
+  void IssueCreate(Instant now, const ClientStep& step, Invocation i, ClientOutput* output);
+  void IssueMulti(Instant now, const ClientStep& step, ClientOutput* output);
+  void IssueMultiRead(Instant now, const ClientStep& step, ClientOutput* output);
   void OnMultiReply(const Invocation& done, const coordination::MultiResponse& response);
   uint32_t RandomKey();
-  std::string RandomParent();
-  coordination::Data UniqueValue(Invocation* invocation);
+  std::optional<uint32_t> RandomParent();
+  uint32_t RandomSize();
+  coordination::Data UniqueValue(uint32_t bytes, Invocation* invocation);
   std::string name() const;
 
   const WorkloadPlan plan_;
@@ -106,6 +124,9 @@ class Client {
   const CommittedLog* committed_;
   Probes* probes_;
   Trace* trace_;
+  Script* script_;
+  const uint64_t seed_;
+  const uint32_t streams_;
   ClientHistory history_;
 
   State state_ = State::kIdle;

@@ -71,9 +71,12 @@ std::vector<std::string> KeysOf(const FileOp& op) {
 
 }  // namespace
 
-Disk::Disk(const DiskPlan& plan, uint64_t seed, uint32_t server, EventQueue* queue)
+Disk::Disk(const DiskPlan& plan, uint64_t seed, uint32_t server, EventQueue* queue,
+           uint32_t streams)
     : plan_(plan),
       random_(StreamFor(seed, Purpose::kDisk, server)),
+      seed_(seed),
+      streams_(streams),
       server_(server),
       queue_(queue),
       dirs_(storage::kDirectories) {}
@@ -100,6 +103,7 @@ void Disk::Submit(Instant now, FileOp op) {
   const std::vector<std::string> keys = KeysOf(op);
   Instant at = now;
   for (const std::string& key : keys) at = std::max(at, *ChainOf(key));
+  if (streams_ != 0) random_ = KeyedStream(seed_, streams_, Purpose::kDisk, server_, now);
   at = at + TimeFor(op.kind);
   for (const std::string& key : keys) *ChainOf(key) = at;
   // Ends of idle chains say nothing.

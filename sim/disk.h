@@ -28,7 +28,9 @@ inline constexpr uint64_t kSectorBytes = 512;
 
 class Disk {
  public:
-  Disk(const DiskPlan& plan, uint64_t seed, uint32_t server, EventQueue* queue);
+  // `streams`: as a Plan's.
+  Disk(const DiskPlan& plan, uint64_t seed, uint32_t server, EventQueue* queue,
+       uint32_t streams = 0);
 
   // Starts the operation; a kDiskDone task with its number comes when it has been carried out.
   void Submit(Instant now, storage::FileOp op);
@@ -109,6 +111,8 @@ class Disk {
 
   const DiskPlan plan_;
   RandomStream random_;
+  uint64_t seed_;
+  uint32_t streams_;
   uint32_t server_;
   EventQueue* queue_;
   std::deque<Dir> dirs_;  // first those of storage::Directory, then subdirectories

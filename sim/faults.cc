@@ -4,50 +4,33 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "sim/decision_text.h"
 #include "sim/purpose.h"
 #include "sim/world.h"
 
 namespace lockstep::sim {
-namespace {
 
-// Moments at which a crash or an isolation hurts most.
-constexpr EventKind kMoments[] = {
-    EventKind::kLeading,          EventKind::kEpochProposed,  EventKind::kEpochAccepted,
-    EventKind::kSyncDiff,         EventKind::kSyncTrunc,      EventKind::kSyncTruncDiff,
-    EventKind::kSyncSnap,         EventKind::kNewLeaderAcked, EventKind::kEstablished,
-    EventKind::kUpToDate,         EventKind::kTruncated,      EventKind::kEpochExhausted,
-    EventKind::kSegmentRolled,    EventKind::kSegmentDropped, EventKind::kSnapshotWritten,
-    EventKind::kSnapshotReceived, EventKind::kSyncCompleted,  EventKind::kRecovered,
-    EventKind::kSessionCreated,   EventKind::kSessionExpired, EventKind::kSessionMoved,
-};
-
-constexpr EventKind kBrokerMoments[] = {
-    EventKind::kPartitionLeading, EventKind::kPartitionFollowing, EventKind::kHistoryDiverged,
-    EventKind::kLogTruncated,     EventKind::kLogRestarted,       EventKind::kIsrShrink,
-    EventKind::kIsrExpand,        EventKind::kIsrChanged,         EventKind::kIsrChangeFailed,
-    EventKind::kBrokerRegistered, EventKind::kBrokerFenced,       EventKind::kElected,
-    EventKind::kElectionLost,     EventKind::kHandedOver,         EventKind::kReassignmentStep,
-    EventKind::kReplicaOpened,    EventKind::kReplicaClosed,      EventKind::kTopicRemoved,
-};
-
-const char* NameOf(FaultKind kind) {
-  for (const FaultInfo& info : AllFaults()) {
-    if (info.kind == kind) return info.name;
-  }
-  LS_UNREACHABLE();
-}
-
-}  // namespace
-
-Faults::Faults(const Plan& plan, World* world)
-    : plan_(plan), world_(world), random_(StreamFor(plan.seed, Purpose::kFaults)) {}
+Faults::Faults(const Plan& plan, World* world, Script* script)
+    : plan_(plan),
+      world_(world),
+      script_(script),
+      random_(StreamFor(plan.seed, Purpose::kFaults)) {}
 
 void Faults::Begin(Instant now) { ScheduleNext(now); }
 
 void Faults::ScheduleNext(Instant now) {
+  if (ended_) return;
+  if (!follows()) return DrawNext(now);
+  const Decision* next = script_->Next(Script::kFaults);
+  if (next == nullptr) return;
+  const auto kind = static_cast<uint32_t>(std::get<FaultDecision>(next->what).kind);
+  world_->queue().Push(std::max(now, next->at), {TaskKind::kFault, 0, kind, 0});
+}
+
+void Faults::DrawNext(Instant now) {
   uint64_t total = 0;
   for (uint32_t weight : plan_.fault_weights) total += weight;
-  if (total == 0 || ended_) return;
+  if (total == 0) return;
   uint64_t drawn = random_.Below(total);
   size_t kind = 0;
   while (drawn >= plan_.fault_weights[kind]) drawn -= plan_.fault_weights[kind++];
@@ -58,38 +41,34 @@ void Faults::ScheduleNext(Instant now) {
 void Faults::OnTask(Instant now, const Task& task) {
   if (ended_) return;
   if (task.kind == TaskKind::kUndo) return UndoNow(now, task.which);
-  const FaultKind kind = static_cast<FaultKind>(task.what);
-  if (world_->trace().on()) world_->trace().Line("fault", NameOf(kind), "");
-  Inject(now, kind);
+  if (follows()) {
+    Follow(now);
+  } else if (std::optional<FaultDecision> fault = Draw(static_cast<FaultKind>(task.what))) {
+    std::optional<size_t> recorded;
+    if (script_ != nullptr) recorded = script_->Record({now, 0, *fault});
+    CarryOut(now, *fault, recorded);
+  }
   ScheduleNext(now);
 }
 
-uint32_t Faults::RandomServer() { return static_cast<uint32_t>(random_.Below(world_->servers())); }
-
-std::optional<uint32_t> Faults::RandomUp() {
-  const uint32_t start = RandomServer();
-  for (uint32_t i = 0; i < world_->servers(); ++i) {
-    const uint32_t server = (start + i) % world_->servers();
-    if (world_->up(server)) return server;
+void Faults::Follow(Instant now) {
+  const FaultDecision& fault = std::get<FaultDecision>(script_->Next(Script::kFaults)->what);
+  if (CarryOut(now, fault, std::nullopt)) {
+    script_->Take(Script::kFaults, now);
+  } else {
+    script_->Miss(Script::kFaults);
   }
-  return std::nullopt;
 }
 
-EventKind Faults::RandomEvent() {
-  if (plan_.brokers.on && random_.Chance(2, 3)) {
-    return kBrokerMoments[random_.Below(std::size(kBrokerMoments))];
+bool Faults::CarryOut(Instant now, const FaultDecision& fault, std::optional<size_t> recorded) {
+  world_->trace().Mix(static_cast<uint64_t>(fault.kind) << 32 ^
+                      fault.server.value_or(fault.client.value_or(0xff)));
+  if (world_->trace().on()) {
+    const std::string text = FaultText(plan_, fault);
+    const std::string name = FaultName(fault.kind);
+    world_->trace().Line("fault", name, text.substr(std::min(text.size(), name.size() + 1)));
   }
-  return kMoments[random_.Below(std::size(kMoments))];
-}
-
-StopKind Faults::RandomStop() {
-  return random_.Chance(1, 2) ? StopKind::kKill : StopKind::kPowerLoss;
-}
-
-Duration Faults::HowLong() { return plan_.options.tick * random_.Between(1, 30) / 2; }
-
-void Faults::Inject(Instant now, FaultKind kind) {
-  switch (kind) {
+  switch (fault.kind) {
     case FaultKind::kKill:
     case FaultKind::kPowerLoss:
     case FaultKind::kPowerLossAll:
@@ -97,232 +76,219 @@ void Faults::Inject(Instant now, FaultKind kind) {
     case FaultKind::kCrashInStep:
     case FaultKind::kCrashOnEvent:
     case FaultKind::kPause:
-      return InjectProcess(now, kind);
+      return CarryOutProcess(fault, recorded);
     case FaultKind::kIsolate:
     case FaultKind::kIsolateOneWay:
     case FaultKind::kSplit:
     case FaultKind::kBridge:
     case FaultKind::kCutLink:
     case FaultKind::kIsolateOnEvent:
-      return InjectPartition(now, kind);
+      return CarryOutPartition(now, fault, recorded);
     case FaultKind::kResetConnection:
     case FaultKind::kResetStorm:
     case FaultKind::kStickConnection:
     case FaultKind::kSlowLink:
-      return InjectConnection(now, kind);
+    case FaultKind::kResetCoordination:
+    case FaultKind::kStickCoordination:
+      return CarryOutConnection(now, fault);
     case FaultKind::kSlowDisk:
     case FaultKind::kDiskError:
     case FaultKind::kDiskFull:
-      return InjectDisk(now, kind);
-    case FaultKind::kClockJump: {
-      const uint32_t server = RandomServer();
-      return world_->JumpClock(server, random_.Between(-100'000, 100'000));
-    }
+      return CarryOutDisk(now, fault);
+    case FaultKind::kClockJump:
+      world_->JumpClock(*fault.server, fault.by_ms);
+      return true;
     case FaultKind::kStopCleanly:
     case FaultKind::kKillPartitionLeader:
     case FaultKind::kPausePartitionLeader:
-    case FaultKind::kResetCoordination:
-    case FaultKind::kStickCoordination:
     case FaultKind::kDiskReplaced:
-      return InjectBroker(now, kind);
+      return CarryOutBroker(now, fault);
     case FaultKind::kClientVanishes:
-      if (world_->clients() == 0) return;
-      return world_->VanishClient(static_cast<uint32_t>(random_.Below(world_->clients())));
     case FaultKind::kClientMoves:
-      if (world_->clients() == 0) return;
-      return world_->MoveClient(static_cast<uint32_t>(random_.Below(world_->clients())));
+      return CarryOutClient(fault);
     case FaultKind::kCount:
       break;
   }
   LS_UNREACHABLE();
 }
 
-void Faults::InjectProcess(Instant now, FaultKind kind) {
-  (void)now;
-  const std::optional<uint32_t> server = RandomUp();
-  if (!server.has_value()) return;
-  switch (kind) {
+bool Faults::StopIfUp(uint32_t server, StopKind kind) {
+  if (!world_->up(server)) return false;
+  world_->Stop(server, kind);
+  return true;
+}
+
+bool Faults::CarryOutProcess(const FaultDecision& fault, std::optional<size_t> recorded) {
+  switch (fault.kind) {
     case FaultKind::kKill:
-      return world_->Stop(*server, StopKind::kKill);
+      return StopIfUp(*fault.server, StopKind::kKill);
     case FaultKind::kPowerLoss:
-      return world_->Stop(*server, StopKind::kPowerLoss);
+      return StopIfUp(*fault.server, StopKind::kPowerLoss);
     case FaultKind::kPowerLossAll:
-      for (uint32_t s = 0; s < world_->servers(); ++s) {
-        if (world_->up(s)) world_->Stop(s, StopKind::kPowerLoss);
-      }
-      return;
-    case FaultKind::kKillLeader: {
-      const StopKind stop = RandomStop();
-      return world_->Stop(world_->Leader().value_or(*server), stop);
-    }
+      for (uint32_t s = 0; s < world_->servers(); ++s) StopIfUp(s, StopKind::kPowerLoss);
+      return true;
+    case FaultKind::kKillLeader:
+      return StopIfUp(*fault.server, fault.stop);
     case FaultKind::kCrashInStep:
-      return world_->CrashWithin(*server, static_cast<uint32_t>(random_.Between(1, 30)));
+      if (!world_->up(*fault.server)) return false;
+      world_->CrashWithin(*fault.server, fault.count);
+      return true;
     case FaultKind::kCrashOnEvent:
-      crash_.event = RandomEvent();
-      crash_.countdown = static_cast<uint32_t>(random_.Between(1, 4));
-      return;
+      crash_ = {fault.event, fault.count, false, {}, recorded};
+      return true;
     case FaultKind::kPause:
-      return world_->Pause(*server, HowLong() * 2);
+      if (!world_->up(*fault.server)) return false;
+      world_->Pause(*fault.server, fault.time);
+      return true;
     default:
       LS_UNREACHABLE();
   }
 }
 
-void Faults::InjectBroker(Instant now, FaultKind kind) {
-  const std::optional<uint32_t> any = RandomUp();
-  switch (kind) {
+bool Faults::CarryOutBroker(Instant now, const FaultDecision& fault) {
+  (void)now;
+  if (!world_->up(*fault.server)) return false;
+  switch (fault.kind) {
     case FaultKind::kStopCleanly:
-      if (any) world_->StopCleanly(*any);
-      return;
-    case FaultKind::kKillPartitionLeader: {
-      const StopKind stop = RandomStop();
-      const std::optional<uint32_t> leader = world_->PartitionLeader(random_);
-      if (leader) world_->Stop(*leader, stop);
-      return;
-    }
-    case FaultKind::kPausePartitionLeader: {
-      const std::optional<uint32_t> leader = world_->PartitionLeader(random_);
-      const Duration time = plan_.brokers.session_timeout * random_.Between(2, 12) / 8;
-      if (leader) world_->Pause(*leader, time);
-      return;
-    }
-    case FaultKind::kResetCoordination:
-      world_->network().ResetOne(now, random_, server::LinkKind::kCoordination);
-      return;
-    case FaultKind::kStickCoordination:
-      world_->network().StickOne(now, random_, server::LinkKind::kCoordination);
-      return;
-    case FaultKind::kDiskReplaced: {
-      const uint32_t spare = world_->servers() - plan_.voters();
-      if (spare == 0) return;
-      const auto server = static_cast<uint32_t>(plan_.voters() + random_.Below(spare));
-      if (world_->up(server)) world_->ReplaceDisk(server);
-      return;
-    }
+      world_->StopCleanly(*fault.server);
+      return true;
+    case FaultKind::kKillPartitionLeader:
+      world_->Stop(*fault.server, fault.stop);
+      return true;
+    case FaultKind::kPausePartitionLeader:
+      world_->Pause(*fault.server, fault.time);
+      return true;
+    case FaultKind::kDiskReplaced:
+      world_->ReplaceDisk(*fault.server);
+      return true;
     default:
       LS_UNREACHABLE();
   }
 }
 
-void Faults::Block(Instant now, std::vector<std::pair<uint32_t, uint32_t>> pairs) {
+bool Faults::CarryOutClient(const FaultDecision& fault) {
+  if (script_ != nullptr && script_->absent(*fault.client)) return false;
+  if (fault.kind == FaultKind::kClientVanishes) {
+    world_->VanishClient(*fault.client);
+  } else {
+    world_->MoveClient(*fault.client);
+  }
+  return true;
+}
+
+void Faults::Block(Instant now, std::vector<std::pair<uint32_t, uint32_t>> pairs, Duration time) {
   for (auto [from, to] : pairs) world_->network().SetBlocked(now, from, to, true);
   Undo undo;
   undo.kind = FaultKind::kSplit;
   undo.blocked = std::move(pairs);
-  UndoLater(now, std::move(undo));
+  UndoLater(now, std::move(undo), time);
 }
 
-// `out`: it is not heard; `in`: it does not hear. Its clients are cut off with it, or are not.
-void Faults::Isolate(Instant now, uint32_t server, bool out, bool in) {
-  const bool with_clients = random_.Chance(1, 3);
-  const uint32_t nodes = world_->servers() + (with_clients ? world_->clients() : 0);
+// `out`: it is not heard; `in`: it does not hear.
+void Faults::Isolate(Instant now, const FaultDecision& fault) {
+  const uint32_t server = *fault.server;
+  const uint32_t nodes = world_->servers() + (fault.with_clients ? world_->clients() : 0);
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
   for (uint32_t node = 0; node < nodes; ++node) {
     if (node == server) continue;
-    if (out) pairs.push_back({server, node});
-    if (in) pairs.push_back({node, server});
+    if (fault.out) pairs.push_back({server, node});
+    if (fault.in) pairs.push_back({node, server});
   }
-  Block(now, std::move(pairs));
+  Block(now, std::move(pairs), fault.time);
 }
 
-void Faults::InjectPartition(Instant now, FaultKind kind) {
-  const uint32_t n = world_->servers();
+// Who is on one side and who is not do not reach each other; `server`, if any, reaches all, else
+// the first client: it can ask both halves.
+void Faults::Split(Instant now, const FaultDecision& fault) {
+  const uint32_t nodes = world_->servers() + world_->clients();
+  const uint32_t reaches_all = fault.server.value_or(world_->servers());
+  std::vector<bool> side(nodes, false);
+  for (uint32_t node : fault.side) side[node] = true;
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
-  switch (kind) {
-    case FaultKind::kIsolate: {
-      // The leader is who hurts.
-      const bool leader = random_.Chance(1, 2);
-      const uint32_t other = RandomServer();
-      return Isolate(now, leader ? world_->Leader().value_or(other) : other, true, true);
+  for (uint32_t a = 0; a < nodes; ++a) {
+    for (uint32_t b = 0; b < nodes; ++b) {
+      if (side[a] != side[b] && a != reaches_all && b != reaches_all) pairs.push_back({a, b});
     }
-    case FaultKind::kIsolateOneWay: {
-      const bool out = random_.Chance(1, 2);
-      const bool leader = random_.Chance(1, 2);
-      const uint32_t other = RandomServer();
-      return Isolate(now, leader ? world_->Leader().value_or(other) : other, out, !out);
-    }
+  }
+  Block(now, std::move(pairs), fault.time);
+}
+
+bool Faults::CarryOutPartition(Instant now, const FaultDecision& fault,
+                               std::optional<size_t> recorded) {
+  switch (fault.kind) {
+    case FaultKind::kIsolate:
+    case FaultKind::kIsolateOneWay:
+      Isolate(now, fault);
+      return true;
     case FaultKind::kSplit:
-    case FaultKind::kBridge: {
-      const uint64_t side = random_.Next();
-      const uint32_t bridge = kind == FaultKind::kBridge ? RandomServer() : n;
-      const uint32_t nodes = n + world_->clients();
-      for (uint32_t a = 0; a < nodes; ++a) {
-        for (uint32_t b = 0; b < nodes; ++b) {
-          const bool apart = (side >> (a % 64) & 1) != (side >> (b % 64) & 1);
-          if (apart && a != bridge && b != bridge) pairs.push_back({a, b});
-        }
-      }
-      return Block(now, std::move(pairs));
-    }
+    case FaultKind::kBridge:
+      Split(now, fault);
+      return true;
     case FaultKind::kCutLink: {
-      const uint32_t a = RandomServer();
-      const uint32_t b = RandomServer();
-      if (a == b) return;
-      pairs.push_back({a, b});
-      if (random_.Chance(1, 2)) pairs.push_back({b, a});
-      return Block(now, std::move(pairs));
+      std::vector<std::pair<uint32_t, uint32_t>> pairs;
+      if (fault.out) pairs.push_back({*fault.server, *fault.other});
+      if (fault.in) pairs.push_back({*fault.other, *fault.server});
+      Block(now, std::move(pairs), fault.time);
+      return true;
     }
     case FaultKind::kIsolateOnEvent:
-      isolation_.event = RandomEvent();
-      isolation_.countdown = static_cast<uint32_t>(random_.Between(1, 4));
-      return;
+      isolation_ = {fault.event, fault.count, fault.with_clients, fault.time, recorded};
+      return true;
     default:
       LS_UNREACHABLE();
   }
 }
 
-void Faults::InjectConnection(Instant now, FaultKind kind) {
-  switch (kind) {
+bool Faults::CarryOutConnection(Instant now, const FaultDecision& fault) {
+  Network& network = world_->network();
+  bool found = false;
+  switch (fault.kind) {
     case FaultKind::kResetConnection:
-      if (world_->network().ResetOne(now, random_)) world_->probes().Hit(Probe::kConnectionReset);
-      return;
     case FaultKind::kResetStorm:
-      for (int64_t left = random_.Between(2, 20); left > 0; --left) {
-        world_->network().ResetOne(now, random_);
+    case FaultKind::kResetCoordination:
+      for (const ConnectionName& name : fault.connections) found |= network.ResetNamed(now, name);
+      if (found && fault.kind == FaultKind::kResetConnection) {
+        world_->probes().Hit(Probe::kConnectionReset);
       }
-      return;
+      return found;
     case FaultKind::kStickConnection:
-      world_->network().StickOne(now, random_);
-      return;
+    case FaultKind::kStickCoordination:
+      for (const ConnectionName& name : fault.connections) found |= network.StickNamed(name);
+      return found;
     case FaultKind::kSlowLink: {
       Undo undo;
-      undo.kind = kind;
-      undo.server = RandomServer();
-      undo.other = RandomServer();
-      if (undo.server == undo.other) return;
-      const Duration extra = plan_.options.tick * random_.Between(1, 8) / 4;
-      world_->network().SetExtraLatency(undo.server, undo.other, extra);
-      return UndoLater(now, std::move(undo));
+      undo.kind = fault.kind;
+      undo.server = *fault.server;
+      undo.other = *fault.other;
+      network.SetExtraLatency(undo.server, undo.other, fault.extra);
+      UndoLater(now, std::move(undo), fault.time);
+      return true;
     }
     default:
       LS_UNREACHABLE();
   }
 }
 
-void Faults::InjectDisk(Instant now, FaultKind kind) {
-  Undo undo;
-  undo.kind = kind;
-  undo.server = RandomServer();
-  Disk& disk = world_->disk(undo.server);
-  switch (kind) {
-    case FaultKind::kSlowDisk:
-      disk.set_slowness(random_.Between(5, 100));
-      break;
-    case FaultKind::kDiskError:
-      disk.FailNext();
-      return;
-    case FaultKind::kDiskFull:
-      disk.set_full(true);
-      break;
-    default:
-      LS_UNREACHABLE();
+bool Faults::CarryOutDisk(Instant now, const FaultDecision& fault) {
+  Disk& disk = world_->disk(*fault.server);
+  if (fault.kind == FaultKind::kDiskError) {
+    disk.FailNext();
+    return true;
   }
-  UndoLater(now, std::move(undo));
+  if (fault.kind == FaultKind::kSlowDisk) {
+    disk.set_slowness(fault.count);
+  } else {
+    disk.set_full(true);
+  }
+  Undo undo;
+  undo.kind = fault.kind;
+  undo.server = *fault.server;
+  UndoLater(now, std::move(undo), fault.time);
+  return true;
 }
 
-void Faults::UndoLater(Instant now, Undo undo) {
+void Faults::UndoLater(Instant now, Undo undo, Duration time) {
   undo.number = next_undo_++;
-  const Duration time = HowLong();
   world_->queue().Push(now + time, {TaskKind::kUndo, 0, 0, undo.number});
   undos_.push_back(std::move(undo));
 }
@@ -333,7 +299,7 @@ void Faults::UndoNow(Instant now, uint64_t number) {
   LS_CHECK(it != undos_.end());
   const Undo undo = std::move(*it);
   undos_.erase(it);
-  if (world_->trace().on()) world_->trace().Line("fault", "ends", NameOf(undo.kind));
+  if (world_->trace().on()) world_->trace().Line("fault", "ends", FaultName(undo.kind));
   switch (undo.kind) {
     case FaultKind::kSplit:
       for (auto [from, to] : undo.blocked) world_->network().SetBlocked(now, from, to, false);
@@ -356,7 +322,24 @@ void Faults::UndoNow(Instant now, uint64_t number) {
 bool Faults::OnEvent(Instant now, uint32_t server, EventKind event) {
   if (ended_) return false;
   if (isolation_.countdown > 0 && isolation_.event == event && --isolation_.countdown == 0) {
-    Isolate(now, server, true, true);
+    FaultDecision fault;
+    fault.server = server;
+    fault.out = true;
+    fault.in = true;
+    fault.with_clients = isolation_.with_clients;
+    fault.time = isolation_.time;
+    if (follows()) {
+      // The schedule does not know how long if the event did not come when it was written.
+      if (fault.time == Duration{}) fault.time = plan_.options.tick * 5;
+    } else {
+      DrawIsolation(&fault.with_clients, &fault.time);
+    }
+    if (isolation_.recorded) {
+      auto& recorded = std::get<FaultDecision>(script_->recorded(*isolation_.recorded).what);
+      recorded.with_clients = fault.with_clients;
+      recorded.time = fault.time;
+    }
+    Isolate(now, fault);
   }
   return crash_.countdown > 0 && crash_.event == event && --crash_.countdown == 0;
 }

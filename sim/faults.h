@@ -1,4 +1,7 @@
-// Draws what goes wrong, and when.
+// What goes wrong, and when: drawn, or as a schedule says.
+//
+// Drawing and carrying out are two steps with a FaultDecision between them. The decision names what
+// was drawn (this server, this connection, so long), so that carrying it out again needs no draw.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +14,16 @@
 #include "core/base/time.h"
 #include "sim/plan.h"
 #include "sim/queue.h"
+#include "sim/schedule.h"
 
 namespace lockstep::sim {
 
 class World;
-enum class StopKind : uint8_t;
 
 class Faults {
  public:
-  Faults(const Plan& plan, World* world);
+  // `script` is followed, or takes down what is drawn; nullptr: neither.
+  Faults(const Plan& plan, World* world, Script* script);
 
   void Begin(Instant now);
   void OnTask(Instant now, const Task& task);
@@ -37,35 +41,56 @@ class Faults {
     uint32_t server = 0;
     uint32_t other = 0;
   };
+  // Waiting for an event: the `countdown`-th from now, anywhere.
+  struct Armed {
+    EventKind event = EventKind::kCount;
+    uint32_t countdown = 0;
+    bool with_clients = false;
+    Duration time;                   // zero: to be drawn when it happens
+    std::optional<size_t> recorded;  // the decision that it came from
+  };
 
+  bool follows() const { return script_ != nullptr && script_->follows(); }
   void ScheduleNext(Instant now);
-  void Inject(Instant now, FaultKind kind);
-  void InjectProcess(Instant now, FaultKind kind);
-  void InjectBroker(Instant now, FaultKind kind);
-  void InjectPartition(Instant now, FaultKind kind);
-  void InjectConnection(Instant now, FaultKind kind);
-  void InjectDisk(Instant now, FaultKind kind);
-  void Isolate(Instant now, uint32_t server, bool out, bool in);
-  void Block(Instant now, std::vector<std::pair<uint32_t, uint32_t>> pairs);
-  void UndoLater(Instant now, Undo undo);
-  void UndoNow(Instant now, uint64_t number);
+  void DrawNext(Instant now);
+  void Follow(Instant now);
+
+  // ---- Drawing (fault_draw.cc). Nothing: what was drawn has no target.
+  std::optional<FaultDecision> Draw(FaultKind kind);
+  bool DrawProcess(FaultDecision* fault);
+  bool DrawBroker(FaultDecision* fault);
+  bool DrawPartition(FaultDecision* fault);
+  bool DrawConnection(FaultDecision* fault);
+  bool DrawDisk(FaultDecision* fault);
   std::optional<uint32_t> RandomUp();
   uint32_t RandomServer();
   EventKind RandomEvent();
   StopKind RandomStop();
   Duration HowLong();
+  void DrawIsolation(bool* with_clients, Duration* time);
+
+  // ---- Carrying out. False: its target is not there.
+  bool CarryOut(Instant now, const FaultDecision& fault, std::optional<size_t> recorded);
+  bool CarryOutProcess(const FaultDecision& fault, std::optional<size_t> recorded);
+  bool CarryOutBroker(Instant now, const FaultDecision& fault);
+  bool CarryOutPartition(Instant now, const FaultDecision& fault, std::optional<size_t> recorded);
+  bool CarryOutConnection(Instant now, const FaultDecision& fault);
+  bool CarryOutDisk(Instant now, const FaultDecision& fault);
+  bool CarryOutClient(const FaultDecision& fault);
+  bool StopIfUp(uint32_t server, StopKind kind);
+  void Isolate(Instant now, const FaultDecision& fault);
+  void Split(Instant now, const FaultDecision& fault);
+  void Block(Instant now, std::vector<std::pair<uint32_t, uint32_t>> pairs, Duration time);
+  void UndoLater(Instant now, Undo undo, Duration time);
+  void UndoNow(Instant now, uint64_t number);
 
   const Plan& plan_;
   World* world_;
+  Script* script_;
   RandomStream random_;
   bool ended_ = false;
   uint64_t next_undo_ = 1;
   std::vector<Undo> undos_;
-  // Waiting for an event: the `countdown`-th from now, anywhere.
-  struct Armed {
-    EventKind event = EventKind::kCount;
-    uint32_t countdown = 0;
-  };
   Armed crash_;
   Armed isolation_;
 };

@@ -32,8 +32,8 @@ struct HostClock {
 };
 
 struct Host {
-  Host(const DiskPlan& plan, uint64_t seed, uint32_t server, EventQueue* queue)
-      : disk(plan, seed, server, queue) {}
+  Host(const DiskPlan& plan, uint64_t seed, uint32_t server, EventQueue* queue, uint32_t streams)
+      : disk(plan, seed, server, queue, streams) {}
 
   std::unique_ptr<server::Server> machine;  // null while down
   Disk disk;

@@ -37,17 +37,22 @@ std::string KafkaAdmin::NotDone() const {
 
 Instant KafkaAdmin::Work(Instant now, ClientOutput* output) {
   if (call_) return Instant::Never();
-  if (now < next_work_) return next_work_;
+  if (now < std::min(next_work_, NextStepAt())) return std::min(next_work_, NextStepAt());
   next_work_ = now + Around(random_, plan_.admin_think) + Microseconds(1);
   if (Create(now, output)) return Instant::Never();
-  if (quiescing_ || !plan_.admin) return next_work_;
-  uint64_t total = 0;
-  for (uint32_t weight : plan_.admin_weights) total += weight;
-  if (total == 0) return next_work_;
-  uint64_t drawn = random_.Below(total);
-  size_t op = 0;
-  while (drawn >= plan_.admin_weights[op]) drawn -= plan_.admin_weights[op++];
-  Issue(now, static_cast<AdminOp>(op), output);
+  if (quiescing_ || (!plan_.admin && !follows())) return next_work_;
+  std::optional<AdminStep> step = plan_.admin ? DrawStep() : std::nullopt;
+  if (follows()) {
+    step.reset();
+    if (const AdminStep* due = Due<AdminStep>(now); due != nullptr && CanIssue(*due)) {
+      step = *due;
+      context_.script->Take(actor(), now);
+    }
+  } else if (step) {
+    Note(now, *step);
+  }
+  if (step) Issue(now, *step, output);
+  next_work_ = std::min(next_work_, std::max(NextStepAt(), now + context_.tick / 10));
   return call_ ? Instant::Never() : next_work_;
 }
 
@@ -81,35 +86,103 @@ int32_t KafkaAdmin::RandomPartition(const TopicPlan& topic) {
   return static_cast<int32_t>(random_.Below(view->partitions.size()));
 }
 
-void KafkaAdmin::Issue(Instant now, AdminOp op, ClientOutput* output) {
-  const TopicPlan& topic = plan_.topics[random_.Below(plan_.topics.size())];
+std::optional<AdminStep> KafkaAdmin::DrawStep() {
+  uint64_t total = 0;
+  for (uint32_t weight : plan_.admin_weights) total += weight;
+  if (total == 0) return std::nullopt;
+  uint64_t drawn = random_.Below(total);
+  size_t op = 0;
+  while (drawn >= plan_.admin_weights[op]) drawn -= plan_.admin_weights[op++];
+  AdminStep step;
+  step.op = static_cast<AdminOp>(op);
+  step.topic = static_cast<uint32_t>(random_.Below(plan_.topics.size()));
+  const TopicPlan& topic = plan_.topics[step.topic];
+  switch (step.op) {
+    case AdminOp::kReassign:
+      step.partition = RandomPartition(topic);
+      DrawReplicas(topic, &step);
+      break;
+    case AdminOp::kCancelReassignment:
+    case AdminOp::kElectPreferred:
+      step.partition = RandomPartition(topic);
+      break;
+    case AdminOp::kRecreate:
+    case AdminOp::kAddPartitions:
+    case AdminOp::kListReassignments:
+      break;
+    case AdminOp::kDeleteRecords: {
+      step.partition = RandomPartition(topic);
+      if (!CanIssue(step)) return std::nullopt;
+      const int64_t end = replication_->CommittedEnd(topic.name, step.partition);
+      if (end == 0) return std::nullopt;
+      step.number = random_.Between(0, end);
+      break;
+    }
+    case AdminOp::kSetMinInsync:
+      step.number = random_.Between(1, topic.min_insync);
+      break;
+    case AdminOp::kCount:
+      LS_UNREACHABLE();
+  }
+  return CanIssue(step) ? std::optional(step) : std::nullopt;
+}
+
+void KafkaAdmin::DrawReplicas(const TopicPlan& topic, AdminStep* step) {
+  std::vector<uint32_t>& servers = step->servers;
+  for (uint32_t s = 0; s < context_.servers; ++s) servers.push_back(s);
+  for (size_t i = servers.size(); i > 1; --i) {
+    std::swap(servers[i - 1], servers[random_.Below(i)]);
+  }
+  const auto least = static_cast<int64_t>(
+      std::min<size_t>(servers.size(), static_cast<size_t>(std::max(topic.min_insync, 1))));
+  const auto most = static_cast<int64_t>(std::min<size_t>(servers.size(), 4));
+  servers.resize(static_cast<size_t>(random_.Between(std::min(least, most), most)));
+}
+
+bool KafkaAdmin::CanIssue(const AdminStep& step) const {
+  const TopicPlan& topic = plan_.topics[step.topic];
+  const TopicView* view = Find(topic.name);
+  if (view == nullptr || static_cast<size_t>(step.partition) >= view->partitions.size()) {
+    return false;
+  }
+  switch (step.op) {
+    case AdminOp::kRecreate:
+      return topic.recreated;
+    case AdminOp::kDeleteRecords:
+      return LeaderOf(topic.name, step.partition).has_value();
+    case AdminOp::kAddPartitions:
+      return static_cast<int32_t>(view->partitions.size()) < topic.partitions + 2;
+    default:
+      return true;
+  }
+}
+
+void KafkaAdmin::Issue(Instant now, const AdminStep& step, ClientOutput* output) {
+  const TopicPlan& topic = plan_.topics[step.topic];
   const int32_t timeout_ms = static_cast<int32_t>((Timeout() / 2).Milliseconds());
-  switch (op) {
+  switch (step.op) {
     case AdminOp::kReassign:
     case AdminOp::kCancelReassignment:
-      return Reassign(now, topic, op == AdminOp::kCancelReassignment, output);
+      return Reassign(now, step, output);
     case AdminOp::kElectPreferred: {
       kafka::ElectLeadersRequest request;
       request.topic_partitions.emplace();
-      request.topic_partitions->push_back({topic.name, {RandomPartition(topic)}});
+      request.topic_partitions->push_back({topic.name, {step.partition}});
       request.timeout_ms = timeout_ms;
       call_ = Send(now, RandomServer(), request, Timeout(), output);
       return;
     }
     case AdminOp::kRecreate:
-      if (topic.recreated) DeleteTopic(now, topic, output);
-      return;
+      return DeleteTopic(now, topic, output);
     case AdminOp::kDeleteRecords:
-      return DeleteRecords(now, topic, output);
+      return DeleteRecords(now, step, output);
     case AdminOp::kSetMinInsync:
-      return SetMinInsync(now, topic, output);
+      return SetMinInsync(now, step, output);
     case AdminOp::kAddPartitions: {
       kafka::CreatePartitionsRequest request;
-      const auto count = static_cast<int32_t>(Find(topic.name)->partitions.size());
-      if (count >= topic.partitions + 2) return;
       kafka::CreatePartitionsRequest::Topic& more = request.topics.emplace_back();
       more.name = topic.name;
-      more.count = count + 1;
+      more.count = static_cast<int32_t>(Find(topic.name)->partitions.size()) + 1;
       request.timeout_ms = timeout_ms;
       call_ = Send(now, RandomServer(), request, Timeout(), output);
       return RefreshMetadata(now);
@@ -125,50 +198,40 @@ void KafkaAdmin::Issue(Instant now, AdminOp op, ClientOutput* output) {
   }
 }
 
-void KafkaAdmin::Reassign(Instant now, const TopicPlan& topic, bool cancel, ClientOutput* output) {
+void KafkaAdmin::Reassign(Instant now, const AdminStep& step, ClientOutput* output) {
   kafka::AlterPartitionReassignmentsRequest request;
   request.timeout_ms = static_cast<int32_t>((Timeout() / 2).Milliseconds());
   auto& of = request.topics.emplace_back();
-  of.name = topic.name;
+  of.name = plan_.topics[step.topic].name;
   auto& partition = of.partitions.emplace_back();
-  partition.partition_index = RandomPartition(topic);
-  if (!cancel) {
+  partition.partition_index = step.partition;
+  if (step.op == AdminOp::kReassign) {
     std::vector<int32_t> brokers;
-    for (uint32_t s = 0; s < context_.servers; ++s) brokers.push_back(BrokerOf(s).value);
-    for (size_t i = brokers.size(); i > 1; --i)
-      std::swap(brokers[i - 1], brokers[random_.Below(i)]);
-    const auto least = static_cast<int64_t>(
-        std::min<size_t>(brokers.size(), static_cast<size_t>(std::max(topic.min_insync, 1))));
-    const auto most = static_cast<int64_t>(std::min<size_t>(brokers.size(), 4));
-    brokers.resize(static_cast<size_t>(random_.Between(std::min(least, most), most)));
+    for (uint32_t server : step.servers) brokers.push_back(BrokerOf(server).value);
     partition.replicas = std::move(brokers);
   }
   call_ = Send(now, RandomServer(), request, Timeout(), output);
 }
 
-void KafkaAdmin::DeleteRecords(Instant now, const TopicPlan& topic, ClientOutput* output) {
-  const int32_t partition = RandomPartition(topic);
-  const auto leader = LeaderOf(topic.name, partition);
-  if (!leader) return;
-  const int64_t end = replication_->CommittedEnd(topic.name, partition);
-  if (end == 0) return;
+void KafkaAdmin::DeleteRecords(Instant now, const AdminStep& step, ClientOutput* output) {
+  const std::string& topic = plan_.topics[step.topic].name;
   kafka::DeleteRecordsRequest request;
   auto& of = request.topics.emplace_back();
-  of.name = topic.name;
-  of.partitions.push_back({partition, random_.Between(0, end)});
+  of.name = topic;
+  of.partitions.push_back({step.partition, step.number});
   request.timeout_ms = static_cast<int32_t>((Timeout() / 2).Milliseconds());
-  call_ = Send(now, *leader, request, Timeout(), output);
+  call_ = Send(now, *LeaderOf(topic, step.partition), request, Timeout(), output);
 }
 
-void KafkaAdmin::SetMinInsync(Instant now, const TopicPlan& topic, ClientOutput* output) {
+void KafkaAdmin::SetMinInsync(Instant now, const AdminStep& step, ClientOutput* output) {
   kafka::IncrementalAlterConfigsRequest request;
   auto& resource = request.resources.emplace_back();
   resource.resource_type = 2;  // a topic
-  resource.resource_name = topic.name;
+  resource.resource_name = plan_.topics[step.topic].name;
   auto& config = resource.configs.emplace_back();
   config.name = "min.insync.replicas";
   config.config_operation = 0;  // set
-  config.value = absl::StrCat(random_.Between(1, topic.min_insync));
+  config.value = absl::StrCat(std::max<int64_t>(step.number, 1));
   call_ = Send(now, RandomServer(), request, Timeout(), output);
 }
 

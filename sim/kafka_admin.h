@@ -28,10 +28,15 @@ class KafkaAdmin : public KafkaClient {
  private:
   bool Exists(const TopicPlan& topic) const;
   bool Create(Instant now, ClientOutput* output);
-  void Issue(Instant now, AdminOp op, ClientOutput* output);
-  void Reassign(Instant now, const TopicPlan& topic, bool cancel, ClientOutput* output);
-  void DeleteRecords(Instant now, const TopicPlan& topic, ClientOutput* output);
-  void SetMinInsync(Instant now, const TopicPlan& topic, ClientOutput* output);
+  // Nothing if what was drawn cannot be asked for now.
+  std::optional<AdminStep> DrawStep();
+  void DrawReplicas(const TopicPlan& topic, AdminStep* step);
+  // Whether there is the partition that the step is about, and whom to ask.
+  bool CanIssue(const AdminStep& step) const;
+  void Issue(Instant now, const AdminStep& step, ClientOutput* output);
+  void Reassign(Instant now, const AdminStep& step, ClientOutput* output);
+  void DeleteRecords(Instant now, const AdminStep& step, ClientOutput* output);
+  void SetMinInsync(Instant now, const AdminStep& step, ClientOutput* output);
   void DeleteTopic(Instant now, const TopicPlan& topic, ClientOutput* output);
   int32_t RandomPartition(const TopicPlan& topic);
   void OnErrors(const Call& call, const Bytes& frame);

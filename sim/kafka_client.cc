@@ -41,6 +41,12 @@ int16_t KafkaClient::VersionOf(kafka::ApiKey api, int16_t min, int16_t max) {
   return it->second;
 }
 
+void KafkaClient::Rekey(Instant now) {
+  if (context_.streams == 0) return;
+  random_ =
+      KeyedStream(context_.seed, context_.streams, Purpose::kKafkaClient, context_.client, now);
+}
+
 // ---- Connections -------------------------------------------------------------------------------
 
 KafkaClient::Connection& KafkaClient::ConnectionTo(Instant now, uint32_t server,
@@ -75,6 +81,7 @@ void KafkaClient::Transmit(Instant now, const Call& call, std::vector<Bytes> fra
 }
 
 void KafkaClient::OnConnected(Instant now, ConnectionId id, ClientOutput* output) {
+  Rekey(now);
   for (auto& [server, connection] : connections_) {
     if (connection.id != id) continue;
     connection.up = true;
@@ -88,6 +95,7 @@ void KafkaClient::OnBytes(Instant now, ConnectionId id, Bytes data, ClientOutput
   auto it = std::find_if(connections_.begin(), connections_.end(),
                          [&](const auto& entry) { return entry.second.id == id; });
   if (it == connections_.end()) return;
+  Rekey(now);
   const uint32_t server = it->first;
   it->second.cutter.Add(std::move(data));
   // Looked up anew for each frame: what a frame brings about may close the connection.
@@ -128,6 +136,7 @@ void KafkaClient::OnFrame(Instant now, uint32_t server, const Bytes& frame, Clie
 }
 
 void KafkaClient::OnClosed(Instant now, ConnectionId id, ClientOutput* output) {
+  Rekey(now);
   for (auto& [server, connection] : connections_) {
     if (connection.id != id) continue;
     Connection lost = std::move(connection);
@@ -152,6 +161,7 @@ void KafkaClient::Lose(Instant now, Connection connection, ClientOutput* output)
 }
 
 void KafkaClient::Drop(Instant now, ClientOutput* output) {
+  Rekey(now);
   std::map<uint32_t, Connection> all;
   all.swap(connections_);
   for (auto& [server, connection] : all) {
@@ -240,6 +250,7 @@ int32_t KafkaClient::EpochOf(const std::string& topic, int32_t partition) const 
 // ---- Time --------------------------------------------------------------------------------------
 
 void KafkaClient::OnWake(Instant now, ClientOutput* output) {
+  Rekey(now);
   if (now >= scheduled_wake_) scheduled_wake_ = Instant::Never();
   std::vector<uint32_t> late;
   for (const auto& [server, connection] : connections_) {

@@ -26,6 +26,7 @@
 #include "sim/failure.h"
 #include "sim/probes.h"
 #include "sim/purpose.h"
+#include "sim/schedule.h"
 #include "sim/trace.h"
 
 namespace lockstep::sim {
@@ -39,6 +40,10 @@ class KafkaClient {
     Duration tick;
     Probes* probes = nullptr;
     Trace* trace = nullptr;
+    Script* script = nullptr;  // as a World's
+    uint64_t seed = 0;
+    uint32_t streams = 0;  // as a Plan's
+    uint32_t client = 0;   // of the world
   };
 
   // `name` is for traces and the client id; `random` is this client's own.
@@ -143,6 +148,26 @@ class KafkaClient {
     if (trace_->on()) trace_->Line(name_, what, detail);
   }
   [[noreturn]] void FailBytes(const std::string& why) const;
+
+  // ---- Schedules. What is decided is drawn in any case, so that the stream of who follows one
+  // stands where it stood when it was taken down; see client_steps.cc.
+  bool follows() const { return context_.script != nullptr && context_.script->follows(); }
+  uint32_t actor() const { return 1 + context_.client; }
+  // The schedule's next step, if its time has come.
+  template <typename Step>
+  const Step* Due(Instant now) const {
+    const Decision* next = context_.script->Next(actor());
+    return next != nullptr && next->at <= now ? &std::get<Step>(next->what) : nullptr;
+  }
+  // When to work at the latest.
+  Instant NextStepAt() const {
+    return follows() ? context_.script->NextAt(actor()) : Instant::Never();
+  }
+  template <typename Step>
+  void Note(Instant now, const Step& step) {
+    if (context_.script != nullptr) context_.script->Record({now, context_.client, step});
+  }
+
   // Between Create and Quiesce there is random work; afterwards only what has to be finished.
   bool quiescing_ = false;
 
@@ -162,6 +187,7 @@ class KafkaClient {
     std::deque<Call> in_flight;
   };
 
+  void Rekey(Instant now);
   int16_t VersionOf(kafka::ApiKey api, int16_t min, int16_t max);
   void Transmit(Instant now, const Call& call, std::vector<Bytes> frame, bool answered,
                 ClientOutput* output);

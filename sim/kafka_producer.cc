@@ -53,40 +53,81 @@ uint32_t KafkaProducer::InFlightMax(const Partition& partition) const {
 
 // ---- Batches -----------------------------------------------------------------------------------
 
-void KafkaProducer::MakeBatch(Instant now, const Key& key, Partition* partition) {
-  (void)now;
+std::vector<uint32_t> KafkaProducer::DrawBatch() {
+  std::vector<uint32_t> sizes(static_cast<size_t>(random_.Between(1, producer_.batch_records_max)));
+  for (uint32_t& size : sizes) {
+    size = static_cast<uint32_t>(random_.Below(plan_.value_bytes_max + 1));
+  }
+  return sizes;
+}
+
+void KafkaProducer::MakeBatch(const std::vector<uint32_t>& sizes, const Key& key,
+                              Partition* partition) {
   Batch batch;
   batch.serial = next_serial_++;
   batch.sequence = partition->next_sequence;
   records::BatchBuilder::Producer producer;
   if (producer_.idempotent) producer = {producer_id_, producer_epoch_, batch.sequence};
   records::BatchBuilder builder(producer);
-  const int64_t count = random_.Between(1, producer_.batch_records_max);
-  for (int64_t i = 0; i < count; ++i) {
+  for (uint32_t size : sizes) {
     const RecordId id = RecordId::Of(number_ * kIncarnations + incarnation_, next_record_++);
     replication_->OnSent(id, key.first, key.second);
-    builder.Add(kTimestamp, std::nullopt, ValueOf(id, random_.Below(plan_.value_bytes_max + 1)));
+    builder.Add(kTimestamp, std::nullopt, ValueOf(id, size));
     batch.records.push_back(id);
   }
   batch.bytes = builder.Build().Join();
-  partition->next_sequence += static_cast<int32_t>(count);
+  partition->next_sequence += static_cast<int32_t>(sizes.size());
   partition->queue.push_back(std::move(batch));
+}
+
+// Nothing: it does not see the topic it drew.
+std::optional<ProducerStep> KafkaProducer::DrawStep() {
+  ProducerStep step;
+  step.topic = static_cast<uint32_t>(random_.Below(plan_.topics.size()));
+  const TopicView* view = Find(plan_.topics[step.topic].name);
+  if (view == nullptr || view->partitions.empty()) return std::nullopt;
+  step.partition = static_cast<int32_t>(random_.Below(view->partitions.size()));
+  const auto it = partitions_.find({plan_.topics[step.topic].name, step.partition});
+  const size_t queued = it == partitions_.end() ? 0 : it->second.queue.size();
+  const int64_t wanted = random_.Between(1, static_cast<int64_t>(QueueMax()));
+  for (int64_t i = 0; i < wanted && queued + step.batches.size() < QueueMax(); ++i) {
+    step.batches.push_back(DrawBatch());
+  }
+  return step;
+}
+
+uint64_t KafkaProducer::QueueMax() const {
+  return std::max<uint64_t>(1, producer_.idempotent ? producer_.in_flight_max : 1);
 }
 
 void KafkaProducer::MakeSome(Instant now) {
   if (plan_.topics.empty()) return;
-  const TopicPlan& topic = plan_.topics[random_.Below(plan_.topics.size())];
+  const std::optional<ProducerStep> drawn = DrawStep();
+  if (follows()) {
+    while (const ProducerStep* due = Due<ProducerStep>(now)) {
+      // It waits until its topic is seen and there is room.
+      if (!Make(*due)) return;
+      context_.script->Take(actor(), now);
+    }
+  } else if (drawn) {
+    if (!drawn->batches.empty()) Note(now, *drawn);
+    Make(*drawn);
+  }
+}
+
+// False, and nothing is made: the partition is not seen, or its queue is full.
+bool KafkaProducer::Make(const ProducerStep& step) {
+  const TopicPlan& topic = plan_.topics[step.topic];
   const TopicView* view = Find(topic.name);
-  if (view == nullptr || view->partitions.empty()) return;
-  const auto number = static_cast<int32_t>(random_.Below(view->partitions.size()));
-  const Key key(topic.name, number);
+  if (view == nullptr || static_cast<size_t>(step.partition) >= view->partitions.size()) {
+    return false;
+  }
+  const Key key(topic.name, step.partition);
   Partition& partition = partitions_[key];
   if (partition.queue.empty()) partition.topic_id = view->id;
-  const uint64_t most = std::max<uint64_t>(1, producer_.idempotent ? producer_.in_flight_max : 1);
-  const int64_t wanted = random_.Between(1, static_cast<int64_t>(most));
-  for (int64_t i = 0; i < wanted && partition.queue.size() < most; ++i) {
-    MakeBatch(now, key, &partition);
-  }
+  if (partition.queue.size() >= QueueMax()) return false;
+  for (const std::vector<uint32_t>& sizes : step.batches) MakeBatch(sizes, key, &partition);
+  return true;
 }
 
 KafkaProducer::Batch* KafkaProducer::NextToSend(Instant now, const Key& key, Partition* partition) {
@@ -311,9 +352,10 @@ Instant KafkaProducer::Work(Instant now, ClientOutput* output) {
     }
     return init_call_ ? Instant::Never() : init_at_;
   }
-  if (!quiescing_ && now >= next_work_) {
+  if (!quiescing_ && now >= std::min(next_work_, NextStepAt())) {
     next_work_ = now + Around(random_, plan_.think) + Microseconds(1);
     MakeSome(now);
+    next_work_ = std::min(next_work_, std::max(NextStepAt(), now + context_.tick / 10));
   }
   if (quiescing_) {
     // One more for each partition, to see that it gets through.
@@ -324,7 +366,7 @@ Instant KafkaProducer::Work(Instant now, ClientOutput* output) {
         const Key key(topic.name, static_cast<int32_t>(i));
         if (!final_.insert(key).second) continue;
         Partition& partition = partitions_[key];
-        if (partition.queue.empty()) MakeBatch(now, key, &partition);
+        if (partition.queue.empty()) MakeBatch(DrawBatch(), key, &partition);
       }
     }
   }

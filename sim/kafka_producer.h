@@ -58,8 +58,13 @@ class KafkaProducer : public KafkaClient {
   };
 
   void Restart();
-  void MakeBatch(Instant now, const Key& key, Partition* partition);
+  uint64_t QueueMax() const;
+  std::optional<ProducerStep> DrawStep();
+  std::vector<uint32_t> DrawBatch();
+  // `sizes`: of the records' values.
+  void MakeBatch(const std::vector<uint32_t>& sizes, const Key& key, Partition* partition);
   void MakeSome(Instant now);
+  bool Make(const ProducerStep& step);
   void Pump(Instant now, ClientOutput* output);
   Batch* NextToSend(Instant now, const Key& key, Partition* partition);
   void OnInitProducerId(Instant now, const kafka::InitProducerIdResponse& response);

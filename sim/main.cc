@@ -20,6 +20,8 @@
 #include "sim/plan.h"
 #include "sim/probes.h"
 #include "sim/run.h"
+#include "sim/schedule_commands.h"
+#include "sim/schedule_file.h"
 
 namespace lockstep::sim {
 namespace {
@@ -40,6 +42,7 @@ struct RunArguments {
   std::string trace_file;
   std::string format = "text";
   bool once = false;
+  std::string out = kFailuresDirectory;
 };
 
 int Run(const RunArguments& arguments) {
@@ -77,8 +80,9 @@ int Run(const RunArguments& arguments) {
     std::printf("nothing wrong\n");
     return kNothingWrong;
   }
-  std::printf("%s failed: %s\n%s\n", failure->invariant.c_str(), failure->detail.c_str(),
-              ReplayCommand(options).c_str());
+  // What differs from run to run has no schedule.
+  const bool has_schedule = failure->invariant != "deterministic";
+  PrintFailure(options, *failure, has_schedule ? WriteScheduleOf(options, arguments.out) : "");
   return kInvariantFailed;
 }
 
@@ -237,6 +241,8 @@ int Main(int argc, char** argv) {
   run_command->add_option("--format", run.format, "Of the trace")
       ->check(CLI::IsMember({"text"}))
       ->capture_default_str();
+  run_command->add_option("--out", run.out, "Where the schedule of a failed run is written")
+      ->capture_default_str();
   run_command->add_flag("--once", run.once, "Do not run it a second time");
 
   CampaignArguments campaign;
@@ -262,8 +268,14 @@ int Main(int argc, char** argv) {
                    "Percent of the seeds that are run twice and compared")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
+  campaign_command
+      ->add_option("--out", campaign.options.directory,
+                   "Where schedules of failed seeds are written")
+      ->capture_default_str();
   campaign_command->add_option("--json", campaign.options.json_file,
                                "Write the result as JSON ('-': to the screen)");
+
+  ScheduleCommands schedules(&app);
 
   std::string what;
   bool json = false;
@@ -281,6 +293,7 @@ int Main(int argc, char** argv) {
   InstallCheckHook();
   if (run_command->parsed()) return Run(run);
   if (campaign_command->parsed()) return RunManySeeds(campaign);
+  if (schedules.parsed()) return schedules.Run();
   return List(what, json);
 }
 

@@ -11,9 +11,11 @@ namespace lockstep::sim {
 using server::LinkKind;
 
 Network::Network(const NetworkPlan& plan, uint64_t seed, uint32_t servers, uint32_t nodes,
-                 EventQueue* queue)
+                 EventQueue* queue, uint32_t streams)
     : plan_(plan),
       random_(StreamFor(seed, Purpose::kNetwork)),
+      seed_(seed),
+      streams_(streams),
       servers_(servers),
       queue_(queue),
       nodes_(nodes),
@@ -28,13 +30,21 @@ Network::Connection* Network::Find(uint32_t node, ConnectionId id, int* end) {
   return &c;
 }
 
-Instant Network::ArrivalTime(Instant now, const Connection& c, int direction) {
-  Duration latency = plan_.latency_min + Duration{random_.Between(0, plan_.latency_jitter.ns)};
-  if (plan_.tail_per_mille > 0 && random_.Chance(plan_.tail_per_mille, 1000)) {
-    latency = latency * 20;
+RandomStream& Network::DrawFor(Instant now, uint32_t from, uint32_t to) {
+  if (streams_ != 0) {
+    random_ = KeyedStream(seed_, streams_, Purpose::kNetwork, from * nodes_.size() + to, now);
   }
+  return random_;
+}
+
+Instant Network::ArrivalTime(Instant now, const Connection& c, int direction) {
   const uint32_t a = c.end[direction].node;
   const uint32_t b = c.end[1 - direction].node;
+  RandomStream& random = DrawFor(now, a, b);
+  Duration latency = plan_.latency_min + Duration{random.Between(0, plan_.latency_jitter.ns)};
+  if (plan_.tail_per_mille > 0 && random.Chance(plan_.tail_per_mille, 1000)) {
+    latency = latency * 20;
+  }
   latency = latency + extra_latency_[a * nodes_.size() + b];
   return std::max(c.direction[direction].last_arrival, now + latency);
 }
@@ -84,7 +94,8 @@ void Network::Release(Instant now, uint32_t slot, int direction) {
   if (!c.used || d.held_since == Instant::Never() || Held(c, direction)) return;
   d.held_since = Instant::Never();
   // The sender's next retransmission brings them.
-  const Instant at = now + Duration{random_.Between(0, plan_.retransmit_max.ns)};
+  RandomStream& random = DrawFor(now, c.end[direction].node, c.end[1 - direction].node);
+  const Instant at = now + Duration{random.Between(0, plan_.retransmit_max.ns)};
   for (size_t i = d.head; i < d.segments.size(); ++i) {
     d.segments[i].at = std::max(d.segments[i].at, at);
   }
@@ -193,6 +204,7 @@ void Network::CutUnsent(Direction& d) {
 
 void Network::KillProcess(Instant now, uint32_t node) {
   ForEachOf(node, [&](uint32_t slot, int end) {
+    DrawFor(now, node, connections_[slot].end[1 - end].node);
     CutUnsent(connections_[slot].direction[end]);
     Enqueue(now, slot, end, Segment::Kind::kFin, Bytes());
     CloseEnd(slot, end);
@@ -200,8 +212,8 @@ void Network::KillProcess(Instant now, uint32_t node) {
 }
 
 void Network::PowerOff(Instant now, uint32_t node) {
-  (void)now;
   ForEachOf(node, [&](uint32_t slot, int end) {
+    DrawFor(now, node, connections_[slot].end[1 - end].node);
     CutUnsent(connections_[slot].direction[end]);
     CloseEnd(slot, end);
     MaybeFree(slot);
@@ -251,7 +263,7 @@ bool Network::PickOne(RandomStream& random, std::optional<LinkKind> kind, uint32
     *slot = static_cast<uint32_t>((start + i) % connections_.size());
     const Connection& c = connections_[*slot];
     if (kind && c.link != *kind) continue;
-    if (c.used && c.established && c.end[0].open && c.end[1].open) return true;
+    if (IsOpen(c)) return true;
   }
   return false;
 }
@@ -270,20 +282,45 @@ void Network::Reset(Instant now, uint32_t slot) {
   Enqueue(now, slot, 1, Segment::Kind::kFin, Bytes());
 }
 
-bool Network::ResetOne(Instant now, RandomStream& random, std::optional<LinkKind> kind) {
+std::optional<ConnectionName> Network::NameOne(RandomStream& random,
+                                               std::optional<LinkKind> kind) const {
   uint32_t slot;
-  if (!PickOne(random, kind, &slot)) return false;
-  Reset(now, slot);
-  return true;
+  if (!PickOne(random, kind, &slot)) return std::nullopt;
+  const Connection& c = connections_[slot];
+  ConnectionName name{c.link, c.end[0].node, c.end[1].node, 0, 0};
+  for (uint32_t before = 0; before < slot; ++before) {
+    const Connection& other = connections_[before];
+    name.nth += IsOpen(other) && other.link == name.link && other.end[0].node == name.from &&
+                        other.end[1].node == name.to
+                    ? 1
+                    : 0;
+  }
+  return name;
 }
 
-bool Network::StickOne(Instant now, RandomStream& random, std::optional<LinkKind> kind) {
-  uint32_t slot;
-  if (!PickOne(random, kind, &slot)) return false;
-  const int direction = static_cast<int>(random.Below(2));
-  connections_[slot].direction[direction].stuck = true;
-  (void)now;
-  return true;
+std::optional<uint32_t> Network::Find(const ConnectionName& name) const {
+  uint32_t nth = name.nth;
+  for (uint32_t slot = 0; slot < connections_.size(); ++slot) {
+    const Connection& c = connections_[slot];
+    if (!IsOpen(c) || c.link != name.link || c.end[0].node != name.from ||
+        c.end[1].node != name.to) {
+      continue;
+    }
+    if (nth-- == 0) return slot;
+  }
+  return std::nullopt;
+}
+
+bool Network::ResetNamed(Instant now, const ConnectionName& name) {
+  const std::optional<uint32_t> slot = Find(name);
+  if (slot) Reset(now, *slot);
+  return slot.has_value();
+}
+
+bool Network::StickNamed(const ConnectionName& name) {
+  const std::optional<uint32_t> slot = Find(name);
+  if (slot) connections_[*slot].direction[name.direction].stuck = true;
+  return slot.has_value();
 }
 
 void Network::MaybeFree(uint32_t slot) {
@@ -362,10 +399,11 @@ void Network::DeliverBytes(Instant now, uint32_t slot, int direction, Bytes data
     }
     return;
   }
-  if (plan_.cut_percent > 0 && data.size() > 1 && random_.Chance(plan_.cut_percent, 100)) {
-    const size_t cut = 1 + random_.Below(data.size() - 1);
+  RandomStream& random = DrawFor(now, from.node, to.node);
+  if (plan_.cut_percent > 0 && data.size() > 1 && random.Chance(plan_.cut_percent, 100)) {
+    const size_t cut = 1 + random.Below(data.size() - 1);
     Direction& d = c.direction[direction];
-    const Instant rest_at = now + Duration{random_.Between(0, plan_.latency_min.ns)};
+    const Instant rest_at = now + Duration{random.Between(0, plan_.latency_min.ns)};
     Segment rest{Segment::Kind::kBytes, rest_at, data.Slice(cut)};
     d.segments.insert(d.segments.begin() + static_cast<ptrdiff_t>(d.head), std::move(rest));
     for (size_t i = d.head + 1; i < d.segments.size(); ++i) {

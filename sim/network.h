@@ -18,6 +18,7 @@
 #include "core/server/io.h"
 #include "sim/plan.h"
 #include "sim/queue.h"
+#include "sim/schedule.h"
 
 namespace lockstep::sim {
 
@@ -36,8 +37,9 @@ struct Delivery {
 class Network {
  public:
   // Nodes [0, servers) listen, and the others only dial.
+  // `streams`: as a Plan's.
   Network(const NetworkPlan& plan, uint64_t seed, uint32_t servers, uint32_t nodes,
-          EventQueue* queue);
+          EventQueue* queue, uint32_t streams = 0);
 
   // ---- What nodes do.
   void Dial(Instant now, uint32_t from, ConnectionId id, server::LinkKind link, uint32_t to);
@@ -67,13 +69,14 @@ class Network {
   void HealAll(Instant now);  // nothing blocked, nothing stuck, nothing slow
   // Added to the latency of every segment between the two, both ways.
   void SetExtraLatency(uint32_t a, uint32_t b, Duration extra);
-  // Of one kind, or of any.
-  // Resets a random connection (both ends are closed at once). False if there is none.
-  bool ResetOne(Instant now, RandomStream& random,
-                std::optional<server::LinkKind> kind = std::nullopt);
-  // Holds back one direction of a random connection until HealAll or the sender gives up.
-  bool StickOne(Instant now, RandomStream& random,
-                std::optional<server::LinkKind> kind = std::nullopt);
+  // A random connection, of one kind or of any, that is established and open on both sides; by what
+  // does not depend on how many there have been.
+  std::optional<ConnectionName> NameOne(RandomStream& random,
+                                        std::optional<server::LinkKind> kind = std::nullopt) const;
+  // Both ends are closed at once. False if there is no such connection.
+  bool ResetNamed(Instant now, const ConnectionName& name);
+  // Holds back one direction until HealAll or the sender gives up. False likewise.
+  bool StickNamed(const ConnectionName& name);
 
   // ---- Tasks. Each appends what is to be handed to nodes.
   void OnArrive(Instant now, const Task& task, std::vector<Delivery>* out);
@@ -138,6 +141,11 @@ class Network {
                     std::vector<Delivery>* out);
   void NoteWritten(Instant now, uint32_t slot, int end, uint64_t bytes);
   void Reset(Instant now, uint32_t slot);
+  bool IsOpen(const Connection& c) const {
+    return c.used && c.established && c.end[0].open && c.end[1].open;
+  }
+  std::optional<uint32_t> Find(const ConnectionName& name) const;
+  RandomStream& DrawFor(Instant now, uint32_t from, uint32_t to);
   // Gives the slot back once both ends are closed.
   void MaybeFree(uint32_t slot);
   template <typename Fn>
@@ -147,6 +155,8 @@ class Network {
 
   const NetworkPlan plan_;
   RandomStream random_;
+  uint64_t seed_;
+  uint32_t streams_;
   uint32_t servers_;
   EventQueue* queue_;
   std::vector<Node> nodes_;

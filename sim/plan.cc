@@ -208,6 +208,13 @@ const std::vector<FaultInfo>& AllFaults() {
   return faults;
 }
 
+const char* FaultName(FaultKind kind) {
+  for (const FaultInfo& info : AllFaults()) {
+    if (info.kind == kind) return info.name;
+  }
+  LS_UNREACHABLE();
+}
+
 const std::vector<Scenario>& AllScenarios() {
   static const std::vector<Scenario> scenarios = {
       {"swarm", "everything is drawn: which faults exist, their rates, the limits, the workload",
@@ -264,6 +271,14 @@ bool IsRule(std::string_view name) {
   coordination::Rules rules;
   replication::Rules replication_rules;
   return BreakRule(name, &zab_rules, &rules, &replication_rules);
+}
+
+void SetServers(Plan* plan, uint32_t servers, uint32_t voters) {
+  LS_CHECK(voters >= 1 && voters <= servers);
+  plan->servers = servers;
+  plan->options.voters.clear();
+  for (uint32_t i = 1; i <= voters; ++i) plan->options.voters.push_back({i});
+  if (plan->brokers.on) plan->brokers.voters = voters;
 }
 
 Plan DrawPlan(uint64_t seed, const Scenario& scenario,

@@ -54,6 +54,7 @@ struct FaultInfo {
   const char* says;
 };
 const std::vector<FaultInfo>& AllFaults();
+const char* FaultName(FaultKind kind);
 
 struct NetworkPlan {
   Duration latency_min;
@@ -115,6 +116,10 @@ struct WorkloadPlan {
 
 struct Plan {
   uint64_t seed = 0;
+  // What is not decided is drawn, 0: from one stream per purpose, as seeds are; else from streams
+  // keyed by this number, the place and the time, so that leaving something out shifts nothing
+  // elsewhere.
+  uint32_t streams = 0;
   uint32_t servers = 3;
   server::Options options;  // of every server; `server` is filled in for each
   NetworkPlan network;
@@ -147,6 +152,8 @@ const Scenario* FindScenario(std::string_view name);
 // `break_rules` are names from zab::AllRules(), coordination::AllRules() and
 // replication::AllRules().
 Plan DrawPlan(uint64_t seed, const Scenario& scenario, const std::vector<std::string>& break_rules);
+// Makes it a world of `servers`, of which the first `voters` are of the ensemble.
+void SetServers(Plan* plan, uint32_t servers, uint32_t voters);
 // Whether there is a rule of this name.
 bool IsRule(std::string_view name);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/base/random.h"
+#include "core/base/time.h"
 
 namespace lockstep::sim {
 
@@ -22,6 +23,14 @@ inline RandomStream StreamFor(uint64_t seed, Purpose purpose, uint32_t who = 0,
                               uint64_t incarnation = 0) {
   return RandomStream(seed, ServerId{who}, incarnation,
                       0x51e0'0000 + static_cast<uint64_t>(purpose));
+}
+
+// The stream of one place at one time, for worlds whose plan has `streams`: it does not depend on
+// what was drawn before, there or elsewhere.
+inline RandomStream KeyedStream(uint64_t seed, uint32_t streams, Purpose purpose, uint64_t place,
+                                Instant now) {
+  return RandomStream(seed ^ Mix64(streams), ServerId{static_cast<uint32_t>(place)},
+                      static_cast<uint64_t>(now.ns), 0x51e1'0000 + static_cast<uint64_t>(purpose));
 }
 
 // Around `mean`, from zero to twice as much: enough variety without floating point.

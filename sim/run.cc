@@ -1,6 +1,7 @@
 #include "sim/run.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -40,18 +41,40 @@ void InstallCheckHook() { SetCheckHook(&ThrowFailure); }
 RunResult RunSeed(const RunOptions& options) {
   RunResult result;
   Trace trace(options.sink, options.sink_context);
-  const Plan plan = DrawPlan(options.seed, *options.scenario, options.break_rules);
-  World world(plan, &trace, &result.probes);
-  world.set_hash_log(options.hash_log);
+  const Schedule* schedule = options.schedule;
+  const Plan plan = schedule != nullptr
+                        ? schedule->plan
+                        : DrawPlan(options.seed, *options.scenario, options.break_rules);
+  Script script = schedule != nullptr ? Script(schedule) : Script();
+  const bool scripted = schedule != nullptr || options.record != nullptr;
+  std::optional<World> world;
   try {
-    world.Run();
+    // A plan that was edited may be refused by the servers' own checks.
+    world.emplace(plan, &trace, &result.probes, scripted ? &script : nullptr);
+    world->set_hash_log(options.hash_log);
+    world->set_until(options.until);
+    world->Run();
   } catch (Failure& failure) {
     result.failure = std::move(failure);
   }
   result.hash = trace.hash();
-  result.events = world.events();
-  result.committed = world.committed();
-  result.time = world.now() - Instant{};
+  if (world) {
+    result.events = world->events();
+    result.committed = world->committed();
+    result.time = world->now() - Instant{};
+  }
+  if (schedule != nullptr) {
+    result.unmatched = script.Unmatched();
+    result.late = script.Late();
+  } else if (options.record != nullptr) {
+    *options.record = {options.scenario->name,
+                       options.break_rules,
+                       plan,
+                       {},
+                       script.TakeRecorded(),
+                       result.failure ? result.failure->invariant : "",
+                       result.hash};
+  }
   return result;
 }
 

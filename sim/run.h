@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/time.h"
 #include "sim/failure.h"
 #include "sim/plan.h"
 #include "sim/probes.h"
+#include "sim/schedule.h"
 #include "sim/trace.h"
 
 namespace lockstep::sim {
@@ -21,6 +23,10 @@ struct RunOptions {
   Trace::Sink sink = nullptr;  // of trace lines
   void* sink_context = nullptr;
   std::vector<uint64_t>* hash_log = nullptr;  // the trace hash after each event
+  // Followed, instead of what `seed`, `scenario` and `break_rules` draw.
+  const Schedule* schedule = nullptr;
+  Schedule* record = nullptr;        // of a drawn run: is filled
+  Instant until = Instant::Never();  // the run ends there, healed or not
 };
 
 struct RunResult {
@@ -30,6 +36,9 @@ struct RunResult {
   int64_t committed = 0;  // transactions
   Duration time;          // of the world
   Probes probes;
+  // Of a schedule: numbers of its decisions that had no effect, and those that came late.
+  std::vector<size_t> unmatched;
+  std::vector<std::pair<size_t, Duration>> late;
 };
 
 // Makes a failed LS_CHECK the failure of the seed instead of the end of the process. Once, before

@@ -39,17 +39,18 @@ const char* KindName(Delivery::Kind kind) {
 
 }  // namespace
 
-World::World(const Plan& plan, Trace* trace, Probes* probes)
+World::World(const Plan& plan, Trace* trace, Probes* probes, Script* script)
     : plan_(plan),
       trace_(trace),
       probes_(probes),
-      network_(plan.network, plan.seed, plan.servers, NodesOf(plan), &queue_),
+      script_(script),
+      network_(plan.network, plan.seed, plan.servers, NodesOf(plan), &queue_, plan.streams),
       host_random_(StreamFor(plan.seed, Purpose::kHost)),
       histories_(plan.voters(), &committed_),
       replication_(plan_.brokers, plan.servers, probes),
-      faults_(std::make_unique<Faults>(plan_, this)) {
+      faults_(std::make_unique<Faults>(plan_, this, script)) {
   for (uint32_t s = 0; s < plan_.servers; ++s) {
-    hosts_.emplace_back(plan_.disk, plan_.seed, s, &queue_);
+    hosts_.emplace_back(plan_.disk, plan_.seed, s, &queue_, plan_.streams);
     network_.SetNodeState(now_, s, Network::NodeState::kRefusing);
   }
   const uint32_t nodes = NodesOf(plan_);
@@ -60,7 +61,8 @@ World::World(const Plan& plan, Trace* trace, Probes* probes)
     }
   }
   for (uint32_t c = 0; c < plan_.workload.clients; ++c) {
-    clients_.push_back(std::make_unique<Client>(plan_, c, &committed_, &model_, probes_, trace_));
+    clients_.push_back(
+        std::make_unique<Client>(plan_, c, &committed_, &model_, probes_, trace_, script_));
   }
   if (plan_.brokers.on) AddKafkaClients();
 }
@@ -75,14 +77,15 @@ void World::Run() {
     queue_.Push(now_ + Around(host_random_, plan_.options.tick), {TaskKind::kStart, s, 0, 1});
   }
   for (uint32_t c = 0; c < clients(); ++c) {
-    queue_.Push(now_ + Around(host_random_, plan_.options.tick * 4),
-                {TaskKind::kClientWake, c, 0, 0});
+    const Duration start = Around(host_random_, plan_.options.tick * 4);
+    if (!absent(c)) queue_.Push(now_ + start, {TaskKind::kClientWake, c, 0, 0});
   }
   queue_.Push(now_ + plan_.chaos, {TaskKind::kPhase, 0, 0, kHeal});
   faults_->Begin(now_);
   while (!done_) {
     const Due due = queue_.Pop();
     LS_CHECK_GE(due.at, now_);
+    if (due.at > until_) return;
     now_ = due.at;
     if (++events_ > kEventsMax) Fail("liveness-converge", "the run does not come to an end");
     trace_->set_now(now_);
@@ -94,9 +97,11 @@ void World::Run() {
   if (network_.cuts() > 0) probes_->Hit(Probe::kBytesCut);
 }
 
+// What a task does is in the hash; how many tasks it took is not. A client that is woken and does
+// nothing, or a drawn fault without a target, is not there when the run's schedule is replayed.
 void World::MixTask(const Due& due) {
+  if (due.task.kind == TaskKind::kClientWake || due.task.kind == TaskKind::kFault) return;
   trace_->Mix(static_cast<uint64_t>(due.at.ns));
-  trace_->Mix(due.sequence);
   trace_->Mix((uint64_t{static_cast<uint8_t>(due.task.kind)} << 56) |
               (uint64_t{due.task.who} << 24) | due.task.what);
   trace_->Mix(due.task.which);
@@ -171,6 +176,15 @@ void World::Handle(const Due& due) {
   LS_UNREACHABLE();
 }
 
+RandomStream& World::HostRandom(uint32_t server, HostDraw draw) {
+  if (plan_.streams != 0) {
+    const uint64_t place =
+        server * static_cast<uint64_t>(HostDraw::kCount) + static_cast<uint64_t>(draw);
+    host_random_ = KeyedStream(plan_.seed, plan_.streams, Purpose::kHost, place, now_);
+  }
+  return host_random_;
+}
+
 // ---- Servers -----------------------------------------------------------------------------------
 
 int64_t World::UnixMs(uint32_t server) const {
@@ -181,10 +195,10 @@ void World::Start(uint32_t server) {
   Host& host = hosts_[server];
   if (host.off_for_good) return;
   ++host.incarnation;
-  host.clock.base = Duration{host_random_.Between(1'000'000'000, 1'000'000'000'000)};
-  host.clock.drift_ppm = plan_.drift_ppm_max == 0
-                             ? 0
-                             : host_random_.Between(-plan_.drift_ppm_max, plan_.drift_ppm_max);
+  RandomStream& random = HostRandom(server, HostDraw::kStart);
+  host.clock.base = Duration{random.Between(1'000'000'000, 1'000'000'000'000)};
+  host.clock.drift_ppm =
+      plan_.drift_ppm_max == 0 ? 0 : random.Between(-plan_.drift_ppm_max, plan_.drift_ppm_max);
   server::Options options = plan_.options;
   options.server = {server + 1};
   if (plan_.brokers.on) SetBrokerOptions(plan_, server, &options);
@@ -214,7 +228,7 @@ void World::Enqueue(uint32_t server, server::Input input) {
   if (plan_.turn.ns == 0) {
     ready_.push_back(server);
   } else {
-    queue_.Push(now_ + Around(host_random_, plan_.turn),
+    queue_.Push(now_ + Around(HostRandom(server, HostDraw::kTurn), plan_.turn),
                 {TaskKind::kTurn, server, 0, host.incarnation});
   }
 }
@@ -250,7 +264,8 @@ void World::RunTurn(uint32_t server) {
   CarryOut(server, &output_, dies);
   if (dies) {
     probes_->Hit(Probe::kDiedWithinStep);
-    return Stop(server, host_random_.Chance(1, 2) ? StopKind::kKill : StopKind::kPowerLoss);
+    const bool killed = HostRandom(server, HostDraw::kDeath).Chance(1, 2);
+    return Stop(server, killed ? StopKind::kKill : StopKind::kPowerLoss);
   }
   if (stopped) {
     probes_->Hit(Probe::kStoppedCleanly);
@@ -282,7 +297,8 @@ void World::OnWake(uint32_t server, Instant at) {
 void World::CarryOut(uint32_t server, server::Output* output, bool partly) {
   Host& host = hosts_[server];
   // Each stream of outputs is carried out up to some point; between streams there is no order.
-  const auto upto = [&](size_t size) { return partly ? host_random_.Below(size + 1) : size; };
+  RandomStream& random = partly ? HostRandom(server, HostDraw::kCut) : host_random_;
+  const auto upto = [&](size_t size) { return partly ? random.Below(size + 1) : size; };
   const size_t ops = upto(output->file_ops.size());
   const size_t dials = upto(output->dials.size());
   const size_t sends = upto(output->sends.size());
@@ -360,7 +376,7 @@ void World::StopServer(uint32_t server, StopKind kind, bool cleanly) {
   if (trace_->on()) {
     trace_->Line(ServerName(server), kind == StopKind::kKill ? "killed" : "power-off", "");
   }
-  queue_.Push(now_ + Around(host_random_, plan_.restart),
+  queue_.Push(now_ + Around(HostRandom(server, HostDraw::kRestart), plan_.restart),
               {TaskKind::kStart, server, 0, ++host.starts});
 }
 
@@ -673,19 +689,22 @@ void World::Heal() {
     host.disk.ClearFaults();
     host.crash_in_turns = 0;
     if (host.paused) queue_.Push(now_, {TaskKind::kResume, s, 0, host.pauses});
-    if (spare > 0 && host_random_.Chance(1, 2)) {
+    if (spare > 0 && HostRandom(s, HostDraw::kHeal).Chance(1, 2)) {
       --spare;
       Stop(s, StopKind::kPowerLoss);
       host.off_for_good = true;
     }
   }
   for (uint32_t c = 0; c < clients_.size(); ++c) {
+    if (absent(c)) continue;
     clients_[c]->Quiesce(now_, &client_output_);
     CarryOutClient(c);
   }
   for (uint32_t c = 0; c < kafka_clients_.size(); ++c) {
+    const uint32_t client = static_cast<uint32_t>(clients_.size()) + c;
+    if (absent(client)) continue;
     kafka_clients_[c]->Quiesce(now_, &client_output_);
-    CarryOutClient(static_cast<uint32_t>(clients_.size()) + c);
+    CarryOutClient(client);
   }
   heal_deadline_ = now_ + plan_.heal_limit;
   queue_.Push(now_ + plan_.options.tick, {TaskKind::kPhase, 0, 0, kCheckHealed});
@@ -698,7 +717,7 @@ std::string World::NotHealed(std::string* detail) const {
     return "liveness-leader";
   }
   for (size_t c = 0; c < clients_.size(); ++c) {
-    if (clients_[c]->final_write_done()) continue;
+    if (absent(static_cast<uint32_t>(c)) || clients_[c]->final_write_done()) continue;
     *detail = absl::StrCat("client ", c, " got no write through");
     return "liveness-write";
   }

@@ -25,17 +25,17 @@
 #include "sim/plan.h"
 #include "sim/probes.h"
 #include "sim/queue.h"
+#include "sim/schedule.h"
 #include "sim/trace.h"
 
 namespace lockstep::sim {
 
 class Faults;
 
-enum class StopKind : uint8_t { kKill, kPowerLoss };
-
 class World {
  public:
-  World(const Plan& plan, Trace* trace, Probes* probes);
+  // `script` is followed, or takes down what is decided; nullptr: neither.
+  World(const Plan& plan, Trace* trace, Probes* probes, Script* script = nullptr);
   ~World();
   World(const World&) = delete;
 
@@ -45,6 +45,8 @@ class World {
   uint64_t events() const { return events_; }
   Instant now() const { return now_; }
   int64_t committed() const { return committed_.size(); }
+  // Ends the run there, healed or not. Never unless set.
+  void set_until(Instant until) { until_ = until; }
   // The trace hash after each event, for the search of the first divergence. Off unless set.
   void set_hash_log(std::vector<uint64_t>* log) { hash_log_ = log; }
 
@@ -114,10 +116,15 @@ class World {
   int64_t UnixMs(uint32_t server) const;
   std::string ServerName(uint32_t server) const { return "s" + std::to_string(server + 1); }
   void MixTask(const Due& due);
+  bool absent(uint32_t client) const { return script_ != nullptr && script_->absent(client); }
+  // What the host of a server draws for: of a world with keyed streams each is a stream of its own.
+  enum class HostDraw : uint64_t { kStart, kTurn, kCut, kDeath, kRestart, kHeal, kCount };
+  RandomStream& HostRandom(uint32_t server, HostDraw draw);
 
   const Plan plan_;
   Trace* trace_;
   Probes* probes_;
+  Script* script_;
   EventQueue queue_;
   Network network_;
   RandomStream host_random_;
@@ -134,6 +141,7 @@ class World {
   Instant now_;
   uint64_t events_ = 0;
   bool done_ = false;
+  Instant until_ = Instant::Never();
   Instant heal_deadline_;
   std::vector<uint32_t> ready_;  // servers whose turn is now
   std::vector<Delivery> deliveries_;

@@ -26,24 +26,39 @@ std::string Describe(const replication::Partition* partition) {
 }  // namespace
 
 void World::AddKafkaClients() {
-  const KafkaClient::Context context{&plan_.brokers, plan_.servers, plan_.options.tick, probes_,
-                                     trace_};
-  const auto stream = [this] {
-    return StreamFor(plan_.seed, Purpose::kKafkaClient,
-                     static_cast<uint32_t>(kafka_clients_.size()));
+  KafkaClient::Context context;
+  context.plan = &plan_.brokers;
+  context.servers = plan_.servers;
+  context.tick = plan_.options.tick;
+  context.probes = probes_;
+  context.trace = trace_;
+  context.script = script_;
+  context.seed = plan_.seed;
+  context.streams = plan_.streams;
+  const auto add = [&](auto make) {
+    context.client = clients();
+    const RandomStream random =
+        StreamFor(plan_.seed, Purpose::kKafkaClient, static_cast<uint32_t>(kafka_clients_.size()));
+    kafka_clients_.push_back(make(random));
   };
-  kafka_clients_.push_back(std::make_unique<KafkaAdmin>(context, stream(), &replication_));
+  add([&](RandomStream random) {
+    return std::make_unique<KafkaAdmin>(context, random, &replication_);
+  });
   for (uint32_t p = 0; p < plan_.brokers.producers.size(); ++p) {
-    kafka_clients_.push_back(std::make_unique<KafkaProducer>(context, p, plan_.brokers.producers[p],
-                                                             stream(), &replication_));
+    add([&](RandomStream random) {
+      return std::make_unique<KafkaProducer>(context, p, plan_.brokers.producers[p], random,
+                                             &replication_);
+    });
   }
   for (uint32_t c = 0; c < plan_.brokers.consumers; ++c) {
-    kafka_clients_.push_back(
-        std::make_unique<KafkaConsumer>(context, absl::StrCat("r", c), stream(), &replication_));
+    add([&](RandomStream random) {
+      return std::make_unique<KafkaConsumer>(context, absl::StrCat("r", c), random, &replication_);
+    });
   }
   for (uint32_t m = 0; m < plan_.brokers.group_members; ++m) {
-    kafka_clients_.push_back(
-        std::make_unique<KafkaGroupMember>(context, m, stream(), &replication_, &group_history_));
+    add([&](RandomStream random) {
+      return std::make_unique<KafkaGroupMember>(context, m, random, &replication_, &group_history_);
+    });
   }
 }
 
@@ -52,7 +67,9 @@ std::string World::BrokersNotHealed(std::string* detail) const {
     const std::string missing = PartitionNotHealed(name.first, name.second, truth, detail);
     if (!missing.empty()) return missing;
   }
-  for (const std::unique_ptr<KafkaClient>& client : kafka_clients_) {
+  for (size_t c = 0; c < kafka_clients_.size(); ++c) {
+    if (absent(static_cast<uint32_t>(clients_.size() + c))) continue;
+    const std::unique_ptr<KafkaClient>& client = kafka_clients_[c];
     const std::string why = client->NotDone();
     if (why.empty()) continue;
     *detail = absl::StrCat(client->name(), " ", why);

@@ -227,7 +227,11 @@ TEST_F(NetworkTest, AResetReachesBothSides) {
   Make(1);
   Connect();
   RandomStream random(1, {}, 0, 0);
-  EXPECT_TRUE(network_->ResetOne(now_, random));
+  const auto name = network_->NameOne(random);
+  ASSERT_TRUE(name.has_value());
+  EXPECT_EQ(*name, (ConnectionName{LinkKind::kLearner, 0, 1, 0, 0}));
+
+  EXPECT_TRUE(network_->ResetNamed(now_, *name));
   Run();
   EXPECT_TRUE(closed_[0]);
   EXPECT_TRUE(closed_[1]);
