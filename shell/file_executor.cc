@@ -213,14 +213,16 @@ int FileExecutor::Create(const FileOp& op) {
     ::unlinkat(directory_fd_, op.file.c_str(), 0);
     return error;
   }
-  open_[op.file] = {fd, /*dirty=*/true, ++uses_};
+  Close(op.file);
+  const auto file = open_.emplace(op.file, OpenFile{.fd = fd, .dirty = true}).first;
+  file->second.name = &file->first;
   return 0;
 }
 
 int FileExecutor::Write(const FileOp& op) {
   OpenFile* file = Open(op.file);
   if (file == nullptr) return errno;
-  file->dirty = true;
+  MarkDirty(file);
   std::vector<iovec> slices;
   slices.reserve(op.data.size());
   for (const Bytes& slice : op.data) {
@@ -251,14 +253,14 @@ int FileExecutor::Sync(const FileOp& op) {
   OpenFile* file = Open(op.file);
   if (file == nullptr) return errno;
   if (::fdatasync(file->fd) != 0) return errno;
-  file->dirty = false;
+  if (std::exchange(file->dirty, false)) clean_[file->last_use] = file;
   return 0;
 }
 
 int FileExecutor::Truncate(const FileOp& op) {
   OpenFile* file = Open(op.file);
   if (file == nullptr) return errno;
-  file->dirty = true;
+  MarkDirty(file);
   return ::ftruncate(file->fd, static_cast<off_t>(op.size)) == 0 ? 0 : errno;
 }
 
@@ -297,29 +299,32 @@ FileExecutor::OpenFile* FileExecutor::Open(const std::string& name) {
     CloseLeastRecentlyUsed();
     const int fd = ::openat(directory_fd_, name.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0) return nullptr;
-    found = open_.emplace(name, OpenFile{fd}).first;
+    found = open_.emplace(name, OpenFile{.fd = fd}).first;
+    found->second.name = &found->first;
   }
-  found->second.last_use = ++uses_;
-  return &found->second;
+  OpenFile* file = &found->second;
+  clean_.erase(file->last_use);
+  file->last_use = ++uses_;
+  if (!file->dirty) clean_[file->last_use] = file;
+  return file;
+}
+
+void FileExecutor::MarkDirty(OpenFile* file) {
+  file->dirty = true;
+  clean_.erase(file->last_use);
 }
 
 void FileExecutor::Close(const std::string& name) {
   auto found = open_.find(name);
   if (found == open_.end()) return;
   ::close(found->second.fd);
+  clean_.erase(found->second.last_use);
   open_.erase(found);
 }
 
 void FileExecutor::CloseLeastRecentlyUsed() {
-  if (open_.size() < kOpenFilesMax) return;
-  auto oldest = open_.end();
-  for (auto it = open_.begin(); it != open_.end(); ++it) {
-    if (it->second.dirty) continue;
-    if (oldest == open_.end() || it->second.last_use < oldest->second.last_use) oldest = it;
-  }
-  if (oldest == open_.end()) return;
-  ::close(oldest->second.fd);
-  open_.erase(oldest);
+  if (open_.size() < kOpenFilesMax || clean_.empty()) return;
+  Close(std::string(*clean_.begin()->second->name));
 }
 
 }  // namespace lockstep::shell

@@ -29,6 +29,7 @@ class FileExecutor {
     // reported to those who have the file open, and may be forgotten when nobody has.
     bool dirty = false;
     uint64_t last_use = 0;
+    const std::string* name = nullptr;  // its key in open_
   };
 
   // Each returns 0 or an errno.
@@ -44,6 +45,7 @@ class FileExecutor {
 
   // Null with errno set if it cannot be opened.
   OpenFile* Open(const std::string& name);
+  void MarkDirty(OpenFile* file);
   void Close(const std::string& name);
   // Everything open in the subdirectory is now reached by its new name.
   void MoveOpen(const std::string& subdirectory, const std::string& target);
@@ -52,6 +54,9 @@ class FileExecutor {
   const std::string path_;
   int directory_fd_ = -1;
   std::map<std::string, OpenFile> open_;
+  // Those that may be closed, by their last use. A broker of many partitions has thousands that may
+  // not, among which nobody should search.
+  std::map<uint64_t, OpenFile*> clean_;
   uint64_t uses_ = 0;
 };
 
