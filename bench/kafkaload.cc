@@ -6,6 +6,8 @@
 // produce: CONNECTIONS connections to each broker that leads a partition keep OUTSTANDING requests
 // in flight each, acks=all; a request carries one batch of BATCH records of SIZE bytes for one
 // partition, in turn. The latency is from when a request is made until its acknowledgement is read.
+// What is refused for the moment (a replica has fallen behind) is sent again, as clients do, and
+// its latency goes on; how often is printed, since such a batch may be in the log more than once.
 // consume: CONNECTIONS connections to each such broker share its partitions, and fetch them from
 // the beginning to where they end now. CRCs of fetched batches are not checked. Both print one
 // line. Exit status 1 if a request failed or a connection was lost.
@@ -51,7 +53,9 @@ constexpr int16_t kCreateTopicsVersion = 4;
 constexpr int16_t kDeleteTopicsVersion = 3;
 constexpr uint32_t kFrameBytesMax = 256 << 20;
 constexpr int32_t kRequestTimeoutMs = 30'000;
-constexpr double kSilenceSecondsMax = 60;  // nothing at all arrives
+constexpr double kSilenceSecondsMax =
+    60;  // nothing at all arrives; a request is refused all the time
+constexpr double kRetrySeconds = 0.1;
 
 struct Load {
   std::string topic;
@@ -269,6 +273,7 @@ class Run {
     while (!Ended()) {
       const int count = epoll_wait(poll_, events, 64, 100);
       const double now = Now();
+      Tick(now);
       if (count > 0) heard = now;
       if (now - heard > kSilenceSecondsMax) Fail("nothing arrives any more");
       for (int i = 0; i < count; ++i) {
@@ -282,6 +287,8 @@ class Run {
 
  protected:
   virtual bool Ended() = 0;
+  // Called now and then, at least ten times a second.
+  virtual void Tick(double /*now*/) {}
 
   Connection* Dial(const Address& address) {
     connections_.push_back(std::make_unique<Connection>(address));
@@ -363,6 +370,7 @@ class Producers : public Run {
     Report("produce", counted_ * load_.batch, counted_ * load_.batch * load_.size, load_.seconds,
            &latencies_ms_);
     std::printf("acknowledged in all: %lld\n", static_cast<long long>(acknowledged_ * load_.batch));
+    std::printf("sent again: %lld\n", static_cast<long long>(retried_ * load_.batch));
   }
 
  private:
@@ -372,42 +380,66 @@ class Producers : public Run {
     size_t next = 0;
   };
 
+  // One batch for one partition, until it is acknowledged.
+  struct Batch {
+    Source* source = nullptr;
+    int32_t partition = 0;
+    double issued = 0;
+  };
+
   bool Ended() override { return Now() >= until_ && in_flight_ == 0; }
+
+  void Tick(double now) override {
+    for (; !refused_.empty() && refused_.front().first <= now; refused_.pop_front()) {
+      Send(refused_.front().second);
+      refused_.front().second.source->connection->Flush();
+    }
+  }
 
   void Issue(Source* source) {
     const double issued = Now();
     if (issued >= until_) return;
+    const int32_t partition = source->partitions[source->next++ % source->partitions.size()];
+    ++in_flight_;
+    Send({source, partition, issued});
+  }
+
+  void Send(const Batch& batch) {
     kafka::ProduceRequest request;
     request.acks = -1;
     request.timeout_ms = kRequestTimeoutMs;
     auto& topic = request.topic_data.emplace_back();
     topic.name = load_.topic;
     auto& partition = topic.partition_data.emplace_back();
-    partition.index = source->partitions[source->next++ % source->partitions.size()];
+    partition.index = batch.partition;
     partition.records.emplace(batch_);
-    ++in_flight_;
-    source->connection->Queue(
-        request, kProduceVersion,
-        [this, source, issued](const Bytes& answer) { OnAnswer(source, issued, answer); });
+    batch.source->connection->Queue(
+        request, kProduceVersion, [this, batch](const Bytes& answer) { OnAnswer(batch, answer); });
   }
 
-  void OnAnswer(Source* source, double issued, const Bytes& answer) {
+  void OnAnswer(const Batch& batch, const Bytes& answer) {
     auto response = Connection::Decoded<kafka::ProduceResponse>(answer, kProduceVersion);
     const kafka::ErrorCode error = response.responses.at(0).partition_responses.at(0).error_code;
     const double now = Now();
-    --in_flight_;
     // A leader may hear of a new topic after those who told us of it; not much later, though.
-    if (now < from_ && (error == kafka::ErrorCode::kNotLeaderOrFollower ||
-                        error == kafka::ErrorCode::kUnknownTopicOrPartition)) {
-      return Issue(source);
+    const bool early = now < from_ && (error == kafka::ErrorCode::kNotLeaderOrFollower ||
+                                       error == kafka::ErrorCode::kUnknownTopicOrPartition);
+    const bool for_now = error == kafka::ErrorCode::kNotEnoughReplicas ||
+                         error == kafka::ErrorCode::kNotEnoughReplicasAfterAppend ||
+                         error == kafka::ErrorCode::kRequestTimedOut;
+    if ((early || for_now) && now - batch.issued < kSilenceSecondsMax) {
+      ++retried_;
+      refused_.emplace_back(now + kRetrySeconds, batch);
+      return;
     }
     MustBeNone(error, "produce");
+    --in_flight_;
     ++acknowledged_;
     if (now >= from_ && now < until_) {
       ++counted_;
-      latencies_ms_.push_back(static_cast<float>((now - issued) * 1e3));
+      latencies_ms_.push_back(static_cast<float>((now - batch.issued) * 1e3));
     }
-    Issue(source);
+    Issue(batch.source);
   }
 
   Bytes batch_;
@@ -415,7 +447,9 @@ class Producers : public Run {
   double from_ = 0, until_ = 0;
   int64_t in_flight_ = 0;
   int64_t acknowledged_ = 0;  // batches
-  int64_t counted_ = 0;       // of these, after the warm-up
+  int64_t retried_ = 0;
+  std::deque<std::pair<double, Batch>> refused_;  // until when they wait
+  int64_t counted_ = 0;                           // of these, after the warm-up
   std::vector<float> latencies_ms_;
 };
 
