@@ -184,7 +184,7 @@ constexpr Key kKeys[] = {
     {"log.durability", TakeDurability},
     {"log.segment.bytes",
      [](Parser& p, const Property& at) {
-       p.Set(at, 1 << 20, kInt32Max, "bytes", &Broker(p).log.segment_bytes);
+       p.Set(at, 1 << 20, 1 << 30, "bytes", &Broker(p).log.segment_bytes);
      }},
     {"log.roll.ms",
      [](Parser& p, const Property& at) {

@@ -23,7 +23,8 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
 // How an event of the machine is shown.
 struct EventStyle {
   LogLevel level;
-  const char* detail;  // what Event::detail counts
+  const char* detail;         // what Event::detail counts; empty: what the text says better
+  const char* text = "text";  // what Event::text names
 };
 
 EventStyle StyleOf(EventKind kind) {
@@ -62,7 +63,7 @@ EventStyle StyleOf(EventKind kind) {
     case EventKind::kLearnerDropped:
       return {LogLevel::kWarning, "detail"};
     case EventKind::kIgnored:
-      return {LogLevel::kDebug, "detail"};
+      return {LogLevel::kDebug, "detail", "partition"};
     case EventKind::kRecovered:
       return {LogLevel::kInfo, "transactions"};
     case EventKind::kTornTail:
@@ -76,11 +77,11 @@ EventStyle StyleOf(EventKind kind) {
     case EventKind::kSnapshotReceived:
       return {LogLevel::kInfo, "bytes"};
     case EventKind::kLogDamaged:
-      return {LogLevel::kError, "log"};
+      return {LogLevel::kError, "", "directory"};
     case EventKind::kLogCut:
-      return {LogLevel::kWarning, "bytes"};
+      return {LogLevel::kWarning, "bytes", "directory"};
     case EventKind::kLogStray:
-      return {LogLevel::kWarning, "detail"};
+      return {LogLevel::kWarning, "detail", "directory"};
     case EventKind::kSyncCompleted:
       return {LogLevel::kDebug, "records"};
     case EventKind::kSessionCreated:
@@ -100,36 +101,36 @@ EventStyle StyleOf(EventKind kind) {
     case EventKind::kBackpressure:
       return {LogLevel::kDebug, "connection"};
     case EventKind::kPartitionLeading:
-      return {LogLevel::kInfo, "epoch"};
+      return {LogLevel::kInfo, "epoch", "partition"};
     case EventKind::kPartitionFollowing:
-      return {LogLevel::kInfo, "epoch"};
+      return {LogLevel::kInfo, "epoch", "partition"};
     case EventKind::kPartitionResigned:
-      return {LogLevel::kInfo, "epoch"};
+      return {LogLevel::kInfo, "epoch", "partition"};
     case EventKind::kHistoryDiverged:
-      return {LogLevel::kInfo, "end"};
+      return {LogLevel::kInfo, "end", "partition"};
     case EventKind::kLogTruncated:
-      return {LogLevel::kInfo, "end"};
+      return {LogLevel::kInfo, "end", "partition"};
     case EventKind::kLogRestarted:
-      return {LogLevel::kWarning, "start"};
+      return {LogLevel::kWarning, "start", "partition"};
     case EventKind::kFetchRefused:
-      return {LogLevel::kDebug, "detail"};
+      return {LogLevel::kDebug, "detail", "partition"};
     case EventKind::kFetchFailed:
-      return {LogLevel::kDebug, "detail"};
+      return {LogLevel::kDebug, "detail", "partition"};
     case EventKind::kIsrShrink:
-      return {LogLevel::kInfo, "size"};
+      return {LogLevel::kInfo, "size", "partition"};
     case EventKind::kIsrExpand:
-      return {LogLevel::kInfo, "size"};
+      return {LogLevel::kInfo, "size", "partition"};
     case EventKind::kIsrChanged:
-      return {LogLevel::kInfo, "version"};
+      return {LogLevel::kInfo, "version", "partition"};
     case EventKind::kIsrChangeFailed:
-      return {LogLevel::kInfo, "version"};
+      return {LogLevel::kInfo, "version", "partition"};
     case EventKind::kProducesFailed:
-      return {LogLevel::kInfo, "produces"};
+      return {LogLevel::kInfo, "produces", "partition"};
     case EventKind::kGroupsLoaded:
-      return {LogLevel::kInfo, "groups"};
+      return {LogLevel::kInfo, "groups", "partition"};
     case EventKind::kGroupGeneration:
     case EventKind::kGroupMemberExpired:
-      return {LogLevel::kInfo, "generation"};
+      return {LogLevel::kInfo, "generation", "group"};
     case EventKind::kDigestCompared:
       return {LogLevel::kDebug, "detail"};
     case EventKind::kDigestMismatch:
@@ -143,25 +144,25 @@ EventStyle StyleOf(EventKind kind) {
     case EventKind::kBrokerFenced:
       return {LogLevel::kWarning, "session"};
     case EventKind::kElected:
-      return {LogLevel::kInfo, "epoch"};
+      return {LogLevel::kInfo, "epoch", "partition"};
     case EventKind::kElectionLost:
-      return {LogLevel::kInfo, "epoch"};
+      return {LogLevel::kInfo, "epoch", "partition"};
     case EventKind::kUncleanElection:
-      return {LogLevel::kWarning, "epoch"};
+      return {LogLevel::kWarning, "epoch", "partition"};
     case EventKind::kHandedOver:
-      return {LogLevel::kInfo, "epoch"};
+      return {LogLevel::kInfo, "epoch", "partition"};
     case EventKind::kReassignmentStep:
-      return {LogLevel::kInfo, "partition"};
+      return {LogLevel::kInfo, "", "partition"};
     case EventKind::kReplicaOpened:
-      return {LogLevel::kInfo, "partition"};
+      return {LogLevel::kInfo, "", "partition"};
     case EventKind::kReplicaClosed:
-      return {LogLevel::kInfo, "partition"};
+      return {LogLevel::kInfo, "", "partition"};
     case EventKind::kStateChangeQueueFull:
       return {LogLevel::kWarning, "requests"};
     case EventKind::kStateChangeIgnored:
-      return {LogLevel::kInfo, "partition"};
+      return {LogLevel::kInfo, "", "partition"};
     case EventKind::kTopicRemoved:
-      return {LogLevel::kInfo, ""};
+      return {LogLevel::kInfo, "", "topic"};
     case EventKind::kCount:
       break;
   }
@@ -232,12 +233,12 @@ void Log::Write(const Event& event) {
   AppendField("event", EventName(event.kind), &line);
   if (event.peer) AppendField("peer", event.peer.ToString(), &line);
   if (event.zxid != Zxid{}) AppendField("zxid", Hex(event.zxid.Packed()), &line);
-  if (event.detail != 0) {
+  if (event.detail != 0 && *style.detail != '\0') {
     const bool session = std::string_view(style.detail) == "session";
     AppendField(style.detail, session ? Hex(event.detail) : std::to_string(event.detail), &line);
   }
   if (*event.reason != '\0') AppendField("reason", event.reason, &line);
-  if (!event.text.empty()) AppendField("text", event.text, &line);
+  if (!event.text.empty()) AppendField(style.text, event.text, &line);
   logger_.log(SpdlogLevel(style.level), line);
 }
 

@@ -46,7 +46,7 @@ enum class EventKind : uint8_t {
   kConnectionClosed,   // reason says why
   kWatchFired,         // detail = number of watchers
   kBackpressure,       // a connection was paused; detail = connection
-  // Partition replication. `peer` is a broker, if that is not 0.
+  // Partition replication. `peer` is a broker, if that is not 0; `text` is topic-partition.
   kPartitionLeading,      // detail = leader epoch
   kPartitionFollowing,    // `peer` leads; detail = leader epoch
   kPartitionResigned,     // detail = leader epoch that it knew
@@ -72,7 +72,7 @@ enum class EventKind : uint8_t {
   kReplicaClosed,         // its log is deleted; detail = partition
   kStateChangeQueueFull,  // of `peer`; detail = requests that were dropped
   kStateChangeIgnored,    // reason says why; detail = partition
-  kTopicRemoved,          // its znodes are gone
+  kTopicRemoved,          // its znodes are gone; `text` = its name
   // Consumer groups.
   kGroupsLoaded,        // of the partition in `text`; detail = how many
   kGroupGeneration,     // of the group in `text`: all have joined; detail = the generation
@@ -81,7 +81,7 @@ enum class EventKind : uint8_t {
   kDigestCompared,  // leader: `peer` has the same state as of zxid
   kDigestMismatch,  // `peer` has another state as of zxid
   kNotServing,      // detail = seconds without a leader or a quorum so far; text = who is reached
-  // Partition logs.
+  // Partition logs; `text` = the log's directory.
   kLogDamaged,  // a file was not what was written; detail = the log's number
   kLogCut,      // recovery cut what was not written as a whole; detail = bytes
   kLogStray,    // a directory in log.dirs belongs to no partition of this broker

@@ -53,6 +53,13 @@ void FrontEnd::Impl::Handle(CallId call, ApiVersionsRequest&&) {
   Reply(call, response);
 }
 
+// Not when a session has ended and nothing has been read since. Nor when this broker was cut off
+// from the coordination service, or stopped, for as long as a session lives: others know more, and
+// a client that knows no leader epochs (Metadata 0 to 6) would go back to whoever led before.
+bool FrontEnd::Impl::KnowsCluster() const {
+  return broker_.metadata().complete() && broker_.may_lead(now_);
+}
+
 int32_t FrontEnd::Impl::ControllerId() const {
   // Every broker carries out what a controller is asked for; all name the same one.
   const auto& brokers = broker_.metadata().brokers();
@@ -73,8 +80,7 @@ void FrontEnd::Impl::CreateImplicitly(const std::string& topic, int32_t partitio
 void FrontEnd::Impl::Handle(CallId call, MetadataRequest&& request) {
   const Call* c = FindCall(call);
   const replication::Metadata& metadata = broker_.metadata();
-  // A session has ended and nothing has been read since: others know more.
-  if (!metadata.complete()) return Close(c->connection, "the cluster's state is not known");
+  if (!KnowsCluster()) return Close(c->connection, "the cluster's state is not known");
   MetadataResponse response;
   for (const auto& [id, broker] : metadata.brokers()) {
     response.brokers.push_back(
@@ -173,7 +179,7 @@ FindCoordinatorResponse::Coordinator FrontEnd::Impl::FindCoordinator(const std::
   }
   to.error_code = ErrorCode::kCoordinatorNotAvailable;
   const replication::Metadata& metadata = broker_.metadata();
-  if (!metadata.complete()) return to;
+  if (!KnowsCluster()) return to;
   const replication::TopicState* topic = FindTopic(kOffsetsTopic);
   if (topic == nullptr) {
     CreateImplicitly(kOffsetsTopic, options_.groups.partitions, OffsetsReplicas());

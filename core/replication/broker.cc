@@ -23,7 +23,7 @@ BrokerOptions Complete(BrokerOptions options) {
 }  // namespace
 
 bool BrokerOutput::Empty() const {
-  return log_ops.empty() && reads.empty() && high_watermarks.empty() &&
+  return log_ops.empty() && segment_limits.empty() && reads.empty() && high_watermarks.empty() &&
          !checkpoint_high_watermarks && retentions.empty() && coordination.dials.empty() &&
          coordination.sends.empty() && coordination.closes.empty() && dials.empty() &&
          sends.empty() && closes.empty() && produces_done.empty() && log_events.empty() &&
@@ -33,6 +33,7 @@ bool BrokerOutput::Empty() const {
 
 void BrokerOutput::Clear() {
   log_ops.clear();
+  segment_limits.clear();
   reads.clear();
   high_watermarks.clear();
   checkpoint_high_watermarks = false;
@@ -75,11 +76,12 @@ Broker::Impl::Impl(const BrokerOptions& options, RandomStream random)
 }
 
 void Broker::Impl::Emit(BrokerOutput* output, EventKind kind, uint64_t detail, const char* reason,
-                        BrokerId peer) {
+                        BrokerId peer, std::string of) {
   output->events.push_back({.kind = kind,
                             .peer = {peer ? static_cast<uint32_t>(peer.value) : 0},
                             .detail = detail,
-                            .reason = reason});
+                            .reason = reason,
+                            .text = std::move(of)});
 }
 
 // ---- The frame of every input ------------------------------------------------------------------

@@ -176,6 +176,14 @@ struct BrokerOutput {
     uint32_t max_bytes = 0;
   };
   std::vector<ReadLog> reads;
+  // When segments of a log roll, as its topic has it (`segment.bytes`, `segment.ms`).
+  struct SegmentLimits {
+    storage::LogNumber log;
+    uint64_t bytes = 0;
+    int64_t ms = 0;
+    bool operator==(const SegmentLimits&) const = default;
+  };
+  std::vector<SegmentLimits> segment_limits;  // before log_ops
   std::vector<std::pair<storage::LogNumber, Offset>> high_watermarks;
   bool checkpoint_high_watermarks = false;
   // Whether old records can go is the Store's to say: RetentionStart of each of these, answered by

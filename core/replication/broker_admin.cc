@@ -358,7 +358,7 @@ void Broker::Impl::RemoveTopic(Instant now, const std::string& topic,
                           BrokerOutput* out) {
         removing_.erase(topic);
         if (error == ErrorCode::kOk && left == 0) {
-          Emit(out, EventKind::kTopicRemoved);
+          Emit(out, EventKind::kTopicRemoved, 0, "", {}, topic);
         } else if (error != ErrorCode::kConnectionLoss) {
           // More to do; or a node came or went, such as a leader's that was elected meanwhile.
           metadata_.ReadAgain(TopicPath(topic));

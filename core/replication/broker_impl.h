@@ -99,6 +99,7 @@ class Broker::Impl : public FetchServer::Host {
     PartitionId id;
     std::string topic;
     storage::LogNumber log;                   // {0} until the Store has said
+    BrokerOutput::SegmentLimits limits;       // as the Store was told
     std::unique_ptr<Partition> machine;       // likewise
     uint64_t undurable = 0;                   // changes that are not durable yet
     bool closing = false;                     // to be removed as soon as the Store has said
@@ -141,8 +142,13 @@ class Broker::Impl : public FetchServer::Host {
   // ---- broker.cc
   void Begin(Instant now, BrokerOutput* output);
   void End(Instant now, BrokerOutput* output);
+  // `of`: what it is about, a partition as LogName has it, or a topic.
   void Emit(BrokerOutput* output, EventKind kind, uint64_t detail = 0, const char* reason = "",
-            BrokerId peer = {});
+            BrokerId peer = {}, std::string of = "");
+  // `topic-partition`: a partition's name for people, and that of its directory.
+  static std::string LogName(const std::string& topic, int32_t partition) {
+    return topic + "-" + std::to_string(partition);
+  }
   void Retain(Instant now, BrokerOutput* output);
   void ReadProducerIds(Instant now, BrokerOutput* output);
   void CheckpointAll(BrokerOutput* output);
@@ -192,6 +198,7 @@ class Broker::Impl : public FetchServer::Host {
   void BecomeLeader(Instant now, Hosted* hosted, PartitionState state, BrokerOutput* output);
   void WriteIsr(Instant now, Hosted* hosted, PartitionOutput::IsrChange change,
                 BrokerOutput* output);
+  void LeaveOutGone(Instant now, Hosted* hosted, BrokerOutput* output);
   void ConsiderReassignment(Instant now, Hosted* hosted, const PartitionView& view,
                             BrokerOutput* output);
   void Reassign(Instant now, Hosted* hosted, const PartitionView& view,
@@ -204,6 +211,7 @@ class Broker::Impl : public FetchServer::Host {
   void Drain(Instant now, Hosted* hosted, PartitionOutput* from, BrokerOutput* output);
   void Schedule(Hosted* hosted);
   void Configure(Instant now, const std::string& topic, BrokerOutput* output);
+  void SetSegmentLimits(Hosted* hosted, BrokerOutput* output);
   uint32_t MinInsyncReplicas(const std::string& topic) const;
   bool UncleanAllowed(const std::string& topic) const;
   Hosted* FindHosted(const PartitionId& id);

@@ -18,10 +18,6 @@ bool Contains(const std::vector<BrokerId>& brokers, BrokerId broker) {
   return std::find(brokers.begin(), brokers.end(), broker) != brokers.end();
 }
 
-std::string LogName(const std::string& topic, int32_t partition) {
-  return topic + "-" + std::to_string(partition);
-}
-
 // The version after the setData that is the `index`-th operation.
 int32_t VersionAfter(const coordination::MultiResponse& response, size_t index) {
   LS_CHECK_LT(index, response.results.size());
@@ -159,7 +155,9 @@ void Broker::Impl::AddMachine(Instant now, Hosted* hosted, storage::RecoveredLog
                        .rules = options_.rules},
       state, log);
   output->log_events.push_back(BrokerOutput::Opened{hosted->id, hosted->topic, std::move(log)});
-  Emit(output, EventKind::kReplicaOpened, static_cast<uint64_t>(hosted->id.partition));
+  Emit(output, EventKind::kReplicaOpened, static_cast<uint64_t>(hosted->id.partition), "", {},
+       LogName(hosted->topic, hosted->id.partition));
+  SetSegmentLimits(hosted, output);
   Schedule(hosted);
   Consider(now, hosted, output);
 }
@@ -173,7 +171,8 @@ void Broker::Impl::Close(Instant now, Hosted* hosted, BrokerOutput* output) {
   if (hosted->machine != nullptr) {
     output->log_events.push_back(BrokerOutput::Removed{hosted->id});
   }
-  Emit(output, EventKind::kReplicaClosed, static_cast<uint64_t>(hosted->id.partition));
+  Emit(output, EventKind::kReplicaClosed, static_cast<uint64_t>(hosted->id.partition), "", {},
+       LogName(hosted->topic, hosted->id.partition));
   const PartitionId id = hosted->id;
   const std::pair<std::string, int32_t> name{hosted->topic, id.partition};
   const storage::LogNumber log = hosted->log;
@@ -214,8 +213,13 @@ void Broker::Impl::Drain(Instant now, Hosted* hosted, PartitionOutput* from, Bro
   if (from->high_watermark_moved) {
     output->high_watermarks.emplace_back(hosted->log, hosted->machine->high_watermark());
     output->high_watermarks_moved.push_back(id);
+    fetch_server_.OnHighWatermark(id);
   }
-  for (const Event& event : from->events) output->events.push_back(event);
+  for (Event& event : from->events) {
+    // A partition does not know the name of its topic.
+    event.text = LogName(hosted->topic, id.partition);
+    output->events.push_back(std::move(event));
+  }
   if (from->data_appended) fetch_server_.OnAppended(id);
   if (from->fetch_now) fetcher_.Touch(id);
   if (from->isr_change.has_value()) {
@@ -251,6 +255,22 @@ bool Broker::Impl::UncleanAllowed(const std::string& topic) const {
       .value_or(options_.unclean_leader_election);
 }
 
+void Broker::Impl::SetSegmentLimits(Hosted* hosted, BrokerOutput* output) {
+  BrokerOutput::SegmentLimits limits{
+      .log = hosted->log, .bytes = options_.log.segment_bytes, .ms = options_.log.segment_ms};
+  if (auto at = metadata_.topics().find(hosted->topic);
+      at != metadata_.topics().end() && at->second.id == hosted->id.topic) {
+    const auto& configs = at->second.configs;
+    if (const auto bytes = NumberOf(configs, "segment.bytes")) {
+      limits.bytes = static_cast<uint64_t>(*bytes);
+    }
+    limits.ms = NumberOf(configs, "segment.ms").value_or(limits.ms);
+  }
+  if (limits == hosted->limits) return;
+  hosted->limits = limits;
+  output->segment_limits.push_back(limits);
+}
+
 void Broker::Impl::Configure(Instant now, const std::string& topic, BrokerOutput* output) {
   auto at = metadata_.topics().find(topic);
   if (at == metadata_.topics().end()) return;
@@ -260,6 +280,7 @@ void Broker::Impl::Configure(Instant now, const std::string& topic, BrokerOutput
     PartitionOutput from;
     hosted->machine->Configure(now, options_.keep_in_sync_time, MinInsyncReplicas(topic), &from);
     Drain(now, hosted, &from, output);
+    SetSegmentLimits(hosted, output);
     to_consider_.insert(state.id);
   }
 }
@@ -394,11 +415,13 @@ void Broker::Impl::Elect(Instant now, Hosted* hosted, const PartitionView& view,
         elected->writing = Hosted::Writing::kNone;
         if (error != ErrorCode::kOk) {
           Emit(out, EventKind::kElectionLost, static_cast<uint64_t>(state.leader_epoch.value),
-               error == ErrorCode::kConnectionLoss ? "outcome unknown" : "refused");
+               error == ErrorCode::kConnectionLoss ? "outcome unknown" : "refused", {},
+               LogName(state.topic, id.partition));
           return Reread(then, id, out);
         }
         if (unclean) {
-          Emit(out, EventKind::kUncleanElection, static_cast<uint64_t>(state.leader_epoch.value));
+          Emit(out, EventKind::kUncleanElection, static_cast<uint64_t>(state.leader_epoch.value),
+               "", {}, LogName(state.topic, id.partition));
         }
         PartitionState won = state;
         won.isr_version = VersionAfter(*response, 0);
@@ -417,7 +440,8 @@ void Broker::Impl::BecomeLeader(Instant now, Hosted* hosted, PartitionState stat
     return;
   }
   fetcher_.Follow(hosted->id, std::nullopt);
-  Emit(output, EventKind::kElected, static_cast<uint64_t>(state.leader_epoch.value));
+  Emit(output, EventKind::kElected, static_cast<uint64_t>(state.leader_epoch.value), "", {},
+       LogName(hosted->topic, hosted->id.partition));
   PartitionOutput from;
   hosted->machine->BecomeLeader(now, state, incarnation_, &from);
   const bool leads = hosted->machine->role() == Role::kLeader;
@@ -482,8 +506,23 @@ void Broker::Impl::WriteIsr(Instant now, Hosted* hosted, PartitionOutput::IsrCha
                                  outcome == Outcome::kApplied ? VersionAfter(*response, 0) : 0,
                                  &from);
         Drain(then, of, &from, out);
+        LeaveOutGone(then, of, out);
       },
       output);
+}
+
+// An election keeps a dead member of the ISR if there would be too few without it. When others have
+// joined there are enough, and nobody has to wait for it until it has been away for long.
+void Broker::Impl::LeaveOutGone(Instant now, Hosted* hosted, BrokerOutput* output) {
+  if (hosted->machine->role() != Role::kLeader) return;
+  const std::vector<IsrMember> isr = hosted->machine->state().isr;
+  if (isr.size() <= MinInsyncReplicas(hosted->topic)) return;
+  for (const IsrMember& member : isr) {
+    if (registered(member.broker)) continue;
+    PartitionOutput from;
+    hosted->machine->OnBrokerGone(now, member.broker, &from);
+    return Drain(now, hosted, &from, output);  // the next one when this is written
+  }
 }
 
 // ---- Reassignment ------------------------------------------------------------------------------
@@ -581,7 +620,7 @@ void Broker::Impl::Reassign(Instant now, Hosted* hosted, const PartitionView& vi
           if (error != ErrorCode::kOk || !atomic) Reread(then, id, out);
           if (error == ErrorCode::kOk) {
             Emit(out, EventKind::kReassignmentStep, static_cast<uint64_t>(id.partition),
-                 switches ? "switched" : "begun");
+                 switches ? "switched" : "begun", {}, LogName(state.topic, id.partition));
             if (!switches || options_.rules.switch_assignment_before_closing) announce();
           }
           if (!leads) return;
@@ -643,7 +682,7 @@ void Broker::Impl::HandOver(Instant now, Hosted* hosted, BrokerOutput* output) {
   transition.Delete(LeaderPath(state.topic, partition));
   hosted->writing = Hosted::Writing::kHandOver;
   Emit(output, EventKind::kHandedOver, static_cast<uint64_t>(state.leader_epoch.value), "",
-       state.replicas[0]);
+       state.replicas[0], LogName(state.topic, partition));
   Multi(
       now, transition,
       [this, id = state.id](Instant then, ErrorCode, const coordination::MultiResponse*,

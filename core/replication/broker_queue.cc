@@ -241,7 +241,7 @@ void Broker::Impl::Act(Instant now, const StateChange& change, BrokerOutput* out
     // request that comes late, or of a topic that was made again, changes nothing (S29, S33).
     if (here && name->second != change.partition) {
       Emit(output, EventKind::kStateChangeIgnored, static_cast<uint64_t>(partition),
-           "of another topic of this name");
+           "of another topic of this name", {}, LogName(change.topic, partition));
     }
     if (metadata_.FindTopicNode(change.topic).has_value()) {
       metadata_.ReadAgain(PartitionPath(change.topic, partition));
@@ -254,7 +254,7 @@ void Broker::Impl::Act(Instant now, const StateChange& change, BrokerOutput* out
                      (hosted->machine != nullptr && hosted->machine->leader_epoch() > change.epoch);
   if (rules.fence_state_changes && other) {
     Emit(output, EventKind::kStateChangeIgnored, static_cast<uint64_t>(partition),
-         "of another topic or leader epoch");
+         "of another topic or leader epoch", {}, LogName(change.topic, partition));
     return;
   }
   Close(now, hosted, output);

@@ -28,6 +28,7 @@ void FetchServer::OnRequest(Instant now, ConnectionId id, ReplicaFetchRequest re
     // The follower has something new to say; what it asked for before is answered first.
     connection.queue.push_back(std::move(request));
     connection.answering = true;
+    TakeMoved(&connection);
     return Continue(now, id, &connection, output);
   }
   Begin(now, id, &connection, std::move(request), output);
@@ -41,8 +42,20 @@ void FetchServer::Begin(Instant now, ConnectionId id, Connection* connection,
             .entry_max_bytes = request.entry_max_bytes,
             .bytes_left = request.max_bytes};
   answer.response.sequence = request.sequence;
-  answer.items.reserve(request.entries.size());
-  bool news = false;
+  connection->woken = false;
+  if (!request.partial) {
+    connection->standing.clear();
+    connection->moved.clear();
+  }
+  for (const ReplicaFetchRequest::Entry& entry : request.entries) {
+    connection->standing[entry.partition] = {.asked = entry, .place = Standing::Place::kTaken};
+  }
+  if (connection->standing.size() > kFetchEntriesMax) {
+    output->closes.push_back(id);
+    return OnClosed(now, id);
+  }
+  // Before what is listed: it has waited for longer, and may have found no room before.
+  bool news = TakeMoved(connection);
   for (const ReplicaFetchRequest::Entry& entry : request.entries) {
     Item item{.asked = entry};
     if (host_->Find(entry.partition) == nullptr) {
@@ -63,22 +76,49 @@ void FetchServer::Begin(Instant now, ConnectionId id, Connection* connection,
     return Continue(now, id, connection, output);
   }
   connection->deadline = now + Milliseconds(request.max_wait_ms);
-  for (const Item& item : answer.items) {
-    std::vector<ConnectionId>& waiting = waiting_[item.asked.partition];
-    std::erase_if(waiting, [&](ConnectionId other) { return !connections_.contains(other); });
-    if (std::find(waiting.begin(), waiting.end(), id) == waiting.end()) waiting.push_back(id);
+}
+
+void FetchServer::OnMoved(const PartitionId& partition, bool wake) {
+  for (auto& [id, connection] : connections_) {
+    const auto at = connection.standing.find(partition);
+    if (at == connection.standing.end()) continue;
+    if (wake) connection.woken = true;
+    if (at->second.place != Standing::Place::kIdle) continue;
+    at->second.place = Standing::Place::kMoved;
+    connection.moved.push_back(partition);
   }
 }
 
-void FetchServer::OnAppended(const PartitionId& partition) {
-  auto at = waiting_.find(partition);
-  if (at == waiting_.end()) return;
-  for (ConnectionId id : at->second) {
-    if (auto connection = connections_.find(id); connection != connections_.end()) {
-      connection->second.woken = true;
-    }
+bool FetchServer::TakeMoved(Connection* connection) {
+  bool news = false;
+  for (const PartitionId& id : connection->moved) {
+    const auto at = connection->standing.find(id);
+    if (at == connection->standing.end() || at->second.place != Standing::Place::kMoved) continue;
+    at->second.place = Standing::Place::kTaken;
+    const ReplicaFetchRequest::Entry& asked = at->second.asked;
+    // Nothing is acknowledged: that was done when it was listed, and the follower may have given
+    // the partition up since.
+    connection->answer.items.push_back({.asked = asked, .read_from = asked.fetch_offset});
+    const Partition* partition = host_->Find(id);
+    news = news || partition == nullptr || partition->role() != Role::kLeader ||
+           partition->leader_epoch() != asked.leader_epoch ||
+           asked.fetch_offset < partition->log_end() ||
+           asked.high_watermark < std::min(partition->high_watermark(), asked.fetch_offset);
   }
-  waiting_.erase(at);
+  connection->moved.clear();
+  return news;
+}
+
+void FetchServer::Put(Connection* connection, ReplicaFetchResponse::Entry entry) {
+  connection->standing.erase(entry.partition);
+  connection->answer.response.entries.push_back(std::move(entry));
+}
+
+void FetchServer::Pass(Connection* connection, const PartitionId& partition, bool again) {
+  const auto at = connection->standing.find(partition);
+  if (at == connection->standing.end()) return;
+  at->second.place = again ? Standing::Place::kMoved : Standing::Place::kIdle;
+  if (again) connection->moved.push_back(partition);
 }
 
 ReplicaFetchResponse::Entry FetchServer::EntryOf(const Item& item) const {
@@ -119,6 +159,7 @@ void FetchServer::Continue(Instant now, ConnectionId id, Connection* connection,
       const Partition* partition = host_->Find(item.asked.partition);
       if (item.read_from < partition->log_end()) {
         if (answer.bytes_left <= 0) {
+          Pass(connection, item.asked.partition, /*again=*/true);
           ++answer.next;
           continue;
         }
@@ -135,11 +176,12 @@ void FetchServer::Continue(Instant now, ConnectionId id, Connection* connection,
       const bool news = entry.high_watermark > item.asked.high_watermark ||
                         entry.log_start != item.asked.log_start;
       if (!news) {
+        Pass(connection, item.asked.partition, /*again=*/false);
         ++answer.next;
         continue;
       }
     }
-    answer.response.entries.push_back(std::move(entry));
+    Put(connection, std::move(entry));
     ++answer.next;
   }
   if (answer.reads > 0 || answer.next < answer.items.size()) return;
@@ -186,7 +228,7 @@ void FetchServer::OnRead(Instant now, storage::LogReadDone done, BrokerOutput* o
       answer.bytes_left -= static_cast<int64_t>(batch.size());
     }
   }
-  answer.response.entries.push_back(std::move(entry));
+  Put(&connection, std::move(entry));
   if (answer.reads == 0) Continue(now, read.connection, &connection, output);
 }
 
@@ -202,6 +244,7 @@ void FetchServer::Flush(Instant now, BrokerOutput* output) {
     if (connection.answering || connection.answer.sequence == 0) continue;
     if (!connection.woken && connection.deadline > now) continue;
     connection.answering = true;
+    TakeMoved(&connection);
     Continue(now, id, &connection, output);
   }
 }

@@ -37,7 +37,9 @@ class FetchServer {
   void OnClosed(Instant now, ConnectionId connection);
   void OnRead(Instant now, storage::LogReadDone done, BrokerOutput* output);
   // Records were appended to it: requests that wait for it are answered by the next Flush.
-  void OnAppended(const PartitionId& partition);
+  void OnAppended(const PartitionId& partition) { OnMoved(partition, /*wake=*/true); }
+  // Its high watermark has moved: the next requests are told.
+  void OnHighWatermark(const PartitionId& partition) { OnMoved(partition, /*wake=*/false); }
   // Called once after each input.
   void Flush(Instant now, BrokerOutput* output);
   Instant next_deadline() const;
@@ -64,12 +66,24 @@ class FetchServer {
     size_t reads = 0;
     ReplicaFetchResponse response;
   };
+  // What the follower has asked for of a partition, and not been told anything about since.
+  struct Standing {
+    enum class Place : uint8_t {
+      kIdle,
+      kMoved,  // in Connection::moved: there may be news
+      kTaken,  // in the answer's items, and not looked at yet
+    };
+    ReplicaFetchRequest::Entry asked;
+    Place place = Place::kIdle;
+  };
   struct Connection {
     bool answering = false;  // else `answer`, if it has a sequence, waits for news
     bool woken = false;
     Instant deadline = Instant::Never();
     Answer answer;
     std::deque<ReplicaFetchRequest> queue;
+    absl::flat_hash_map<PartitionId, Standing> standing;
+    std::vector<PartitionId> moved;  // oldest first; also some that are not kMoved any more
   };
   struct Read {
     ConnectionId connection;
@@ -81,13 +95,16 @@ class FetchServer {
              BrokerOutput* output);
   void Continue(Instant now, ConnectionId id, Connection* connection, BrokerOutput* output);
   ReplicaFetchResponse::Entry EntryOf(const Item& item) const;
+  void OnMoved(const PartitionId& partition, bool wake);
+  // What stands and has moved is looked at with the answer. True: some of it is news.
+  bool TakeMoved(Connection* connection);
+  static void Put(Connection* connection, ReplicaFetchResponse::Entry entry);
+  // An item that is not part of the answer: `again`, though there may be news of it.
+  static void Pass(Connection* connection, const PartitionId& partition, bool again);
   void Settle(Instant now, Connection* connection);
 
   Host* const host_;
   std::map<ConnectionId, Connection> connections_;
-  // Which waiting requests have asked for a partition. May name connections that do not wait any
-  // more.
-  absl::flat_hash_map<PartitionId, std::vector<ConnectionId>> waiting_;
   std::map<uint64_t, Read> reads_;
   uint64_t next_read_ = 1;
 };

@@ -16,12 +16,14 @@ void Fetcher::Follow(const PartitionId& partition, std::optional<BrokerId> leade
   if (auto at = leader_of_.find(partition); at != leader_of_.end()) {
     if (at->second == leader) return Touch(partition);
     leaders_[at->second].partitions.erase(partition);
+    leaders_[at->second].changed.erase(partition);
     leader_of_.erase(at);
   }
   if (!leader.has_value()) return;
   leader_of_[partition] = *leader;
   Leader& to = leaders_[*leader];
   to.partitions[partition] = Instant{0};
+  to.changed.insert(partition);
   to.touched = to.news = true;
 }
 
@@ -29,7 +31,13 @@ void Fetcher::Touch(const PartitionId& partition) {
   auto at = leader_of_.find(partition);
   if (at == leader_of_.end()) return;
   Leader& leader = leaders_[at->second];
+  leader.changed.insert(partition);
   leader.touched = leader.news = true;
+}
+
+void Fetcher::SetIncarnation(BrokerEpoch incarnation) {
+  incarnation_ = incarnation;
+  for (auto& [id, leader] : leaders_) leader.whole_at = Instant{0};
 }
 
 void Fetcher::SetBroker(Instant now, const BrokerState& broker, BrokerOutput* output) {
@@ -58,6 +66,7 @@ void Fetcher::Disconnect(Instant now, Leader* leader, bool failed) {
   leader->link = Link::kNone;
   leader->sent = leader->answered = 0;
   leader->answer_by = Instant::Never();
+  leader->whole_at = Instant{0};
   leader->touched = true;
   if (!failed) return;
   leader->dial_at = now + leader->backoff;
@@ -101,6 +110,7 @@ std::optional<BrokerId> Fetcher::OnResponse(Instant now, ConnectionId connection
   for (const ReplicaFetchResponse::Entry& entry : response.entries) {
     auto partition = leader.partitions.find(entry.partition);
     if (partition == leader.partitions.end()) continue;
+    leader.changed.insert(entry.partition);  // the leader forgets it until it is listed again
     // It will hardly be better at once; asking again and again would only load both.
     if (entry.error != FetchError::kNone && entry.error != FetchError::kOffsetOutOfRange) {
       partition->second = now + options_.retry;
@@ -141,7 +151,7 @@ void Fetcher::Flush(Instant now, BrokerOutput* output) {
       output->dials.push_back({leader.connection, id, leader.broker->endpoint});
     }
     if (leader.link != Link::kUp) continue;
-    if (leader.retry_at <= now) leader.touched = true;
+    if (leader.retry_at <= now) leader.touched = leader.news = true;
     if (!leader.touched) continue;
     const uint64_t outstanding = leader.sent - leader.answered;
     // A second request releases the first one, which the leader may be keeping until data comes.
@@ -151,39 +161,69 @@ void Fetcher::Flush(Instant now, BrokerOutput* output) {
   }
 }
 
+// Only what has changed, and now and then all: so that a leader which could not act on something
+// when it was told, such as a follower that has caught up while another ISR change was under way,
+// is told again, and knows that this broker is alive, as often as if each request listed all.
 bool Fetcher::Send(Instant now, Leader* leader, BrokerOutput* output) {
   ReplicaFetchRequest request{.follower = options_.broker,
                               .incarnation = incarnation_,
                               .max_wait_ms = static_cast<int32_t>(options_.max_wait.Milliseconds()),
                               .max_bytes = options_.max_bytes,
-                              .entry_max_bytes = options_.entry_max_bytes};
+                              .entry_max_bytes = options_.entry_max_bytes,
+                              .partial = now < leader->whole_at};
   leader->retry_at = Instant::Never();
-  auto begin = leader->partitions.upper_bound(leader->cursor);
-  const size_t count = leader->partitions.size();
-  for (size_t i = 0; i < count; ++i, ++begin) {
-    if (begin == leader->partitions.end()) begin = leader->partitions.begin();
-    if (begin->second > now) {
-      leader->retry_at = std::min(leader->retry_at, begin->second);
-      continue;
+  const bool waiting = leader->sent > leader->answered;
+  if (request.partial) {
+    for (const PartitionId& id : leader->changed) {
+      if (!List(now, leader, id, leader->partitions.at(id), &request)) return false;
     }
-    FetchState state = state_of_(begin->first);
-    // Its acknowledgement is worth waiting for: one that is left out now has to wait until the
-    // request without it is answered.
-    if (state.busy) return false;
-    if (!state.entry.has_value()) continue;
-    if (state.throttled && options_.throttle > 0 && tokens_ <= 0) {
-      begin->second = now + options_.retry;
-      leader->retry_at = std::min(leader->retry_at, begin->second);
-      continue;
+    // One must wait there in any case, to be answered when there is data.
+    if (request.entries.empty() && waiting) return true;
+  } else {
+    // What is under way is among these: it is found without going through all.
+    for (const PartitionId& id : leader->changed) {
+      if (state_of_(id).busy) return false;
     }
-    if (request.entries.size() < kFetchEntriesMax) request.entries.push_back(*state.entry);
+    auto begin = leader->partitions.upper_bound(leader->cursor);
+    for (size_t i = 0; i < leader->partitions.size(); ++i, ++begin) {
+      if (begin == leader->partitions.end()) begin = leader->partitions.begin();
+      if (!List(now, leader, begin->first, begin->second, &request)) return false;
+    }
+    if (request.entries.empty()) return true;
+    // The next one begins one further, so that none starves when max_bytes is reached.
+    leader->cursor = request.entries.front().partition;
+    leader->whole_at = now + options_.max_wait;
   }
-  if (request.entries.empty()) return true;
-  // The next one begins one further, so that none starves when max_bytes is reached.
-  leader->cursor = request.entries.front().partition;
+  // What could not be listed yet is not forgotten.
+  for (const ReplicaFetchRequest::Entry& entry : request.entries) {
+    leader->changed.erase(entry.partition);
+  }
   request.sequence = ++leader->sent;
   leader->answer_by = now + options_.max_wait + options_.answer_timeout;
   output->sends.push_back({leader->connection, std::move(request)});
+  return true;
+}
+
+bool Fetcher::List(Instant now, Leader* leader, const PartitionId& partition, Instant not_before,
+                   ReplicaFetchRequest* request) {
+  if (not_before > now) {
+    leader->changed.insert(partition);
+    leader->retry_at = std::min(leader->retry_at, not_before);
+    return true;
+  }
+  FetchState state = state_of_(partition);
+  // Its acknowledgement is worth waiting for: one that is left out now has to wait until the
+  // request without it is answered.
+  if (state.busy) return false;
+  if (!state.entry.has_value()) return true;
+  if (state.throttled && options_.throttle > 0 && tokens_ <= 0) {
+    const Instant then = now + options_.retry;
+    leader->partitions.at(partition) = then;
+    leader->changed.insert(partition);
+    leader->retry_at = std::min(leader->retry_at, then);
+    return true;
+  }
+  if (request->entries.size() < kFetchEntriesMax) request->entries.push_back(*state.entry);
   return true;
 }
 
@@ -193,7 +233,7 @@ Instant Fetcher::next_deadline() const {
     next = std::min(next, leader.answer_by);
     if (!incarnation_ || leader.partitions.empty() || !leader.broker.has_value()) continue;
     if (leader.link == Link::kNone) next = std::min(next, leader.dial_at);
-    if (leader.link == Link::kUp && leader.sent == leader.answered) {
+    if (leader.link == Link::kUp && leader.sent <= leader.answered + 1) {
       next = std::min(next, leader.retry_at);
     }
   }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "core/base/time.h"
@@ -48,7 +49,7 @@ class Fetcher {
   void SetBroker(Instant now, const BrokerState& broker, BrokerOutput* output);
   void RemoveBroker(BrokerId broker, BrokerOutput* output);
   // Fetches name it. {0}: stop fetching.
-  void SetIncarnation(BrokerEpoch incarnation) { incarnation_ = incarnation; }
+  void SetIncarnation(BrokerEpoch incarnation);
 
   // Whether the connection is one that this fetcher dialed.
   bool owns(ConnectionId connection) const { return connections_.contains(connection); }
@@ -75,11 +76,17 @@ class Fetcher {
     bool touched = false;  // something to look at
     bool news = false;     // ... that is worth a second request while the first one waits
     std::map<PartitionId, Instant> partitions;  // not asked for before this instant
-    Instant retry_at = Instant::Never();        // the earliest of those that are to come
-    PartitionId cursor;                         // where the next request begins
+    // Of which the leader may not know what it would be told now; all, if it is time for that.
+    std::set<PartitionId> changed;
+    Instant whole_at{0};
+    Instant retry_at = Instant::Never();  // the earliest of those that are to come
+    PartitionId cursor;                   // where the next request for all begins
   };
   void Disconnect(Instant now, Leader* leader, bool failed);
   bool Send(Instant now, Leader* leader, BrokerOutput* output);
+  // False: changes of it are not durable yet, which the whole request waits for.
+  bool List(Instant now, Leader* leader, const PartitionId& partition, Instant not_before,
+            ReplicaFetchRequest* request);
   void Refill(Instant now);
 
   const FetcherOptions options_;

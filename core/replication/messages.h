@@ -1,9 +1,11 @@
 // What brokers say to each other: the seed's ReplicaFetchRequest and ReplicaFetchResponse, with
 // what closes its holes S18 to S20: epochs, the follower's incarnation, and where histories part.
 //
-// One request asks for all partitions that this follower replicates from that leader; one is
+// One request is for all partitions that this follower replicates from that leader; one is
 // outstanding per pair of brokers, so that one sync of the follower's journal covers everything
-// that arrived. The bytes: core/wire, docs/wire.md.
+// that arrived. Of a thousand partitions few have news at a time, so most requests list only what
+// has changed since the ones before (KIP-227's idea; the session is the connection). The bytes:
+// core/wire, docs/wire.md.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +49,11 @@ struct ReplicaFetchRequest {
   int32_t max_wait_ms = 0;       // the leader waits so long for data; not at all if there is news
   uint32_t max_bytes = 0;        // of all batches of the response; one batch may exceed it
   uint32_t entry_max_bytes = 0;  // of one partition, likewise
-  std::vector<Entry> entries;    // rotated, so that none starves when max_bytes is reached
+  // An entry stands for the requests that follow on the connection as well, until its partition is
+  // listed again or a response has an entry of it, whichever is first. It is acknowledged once, by
+  // the request that lists it. False: nothing stands but what is listed here.
+  bool partial = false;
+  std::vector<Entry> entries;  // if not partial: rotated, so that none starves under max_bytes
   bool operator==(const ReplicaFetchRequest&) const = default;
 };
 

@@ -276,6 +276,9 @@ void BrokerRole::RouteLogOps(Instant now, replication::BrokerOutput& from,
       role->store_->SetBrokerEpoch(op.id, op.epoch, out);
     }
   };
+  for (const auto& limits : from.segment_limits) {
+    store_->SetSegmentLimits(limits.log, limits.bytes, limits.ms);
+  }
   for (auto& op : from.log_ops) std::visit(Carry{this, now, store_output}, op);
   for (const auto& read : from.reads) {
     store_->ReadLog(read.id, read.log, read.offset, read.max_bytes, store_output);

@@ -198,10 +198,9 @@ void Logs::WriteEpochs(Log* log, StoreOutput* output) {
 bool Logs::MustRoll(Log* log, const BatchSlice& batch) const {
   const Segment& active = log->active();
   if (active.bytes == 0) return false;
-  return active.bytes + batch.bytes > options_.segment_bytes ||
-         batch.end - active.base > INT32_MAX ||
+  return active.bytes + batch.bytes > log->segment_bytes || batch.end - active.base > INT32_MAX ||
          (active.first_timestamp >= 0 &&
-          batch.max_timestamp - active.first_timestamp > options_.segment_ms);
+          batch.max_timestamp - active.first_timestamp > log->segment_ms);
 }
 
 void Logs::Apply(Log* log, LogAppend append, StoreOutput* output) {

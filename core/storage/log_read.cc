@@ -382,7 +382,8 @@ void Logs::Fail(uint64_t ticket, const std::string& why, StoreOutput* output) {
   const auto status = moved && task.kind == Task::Kind::kRead ? LogReadDone::Status::kOutOfRange
                                                               : LogReadDone::Status::kFailed;
   if (!moved && !log->deleted && !task.lowered) {
-    output->events.push_back({.kind = EventKind::kLogDamaged, .detail = task.log.value});
+    output->events.push_back(
+        {.kind = EventKind::kLogDamaged, .detail = task.log.value, .text = log->directory});
   }
   if (task.kind == Task::Kind::kRead) {
     output->log_reads.push_back({.id = task.id, .log = task.log, .status = status});

@@ -57,6 +57,8 @@ void Logs::Recovery::Start(StoreOutput* output) {
     log->topic_id = entry.topic_id;
     log->directory = LogDirectoryName(entry.topic, entry.partition);
     log->extent = entry.extent;
+    log->segment_bytes = logs_->options_.segment_bytes;
+    log->segment_ms = logs_->options_.segment_ms;
     log->life = Life::kOpen;
     if (!logs_->directories_.emplace(log->directory, number).second) {
       return Fatal("the journal has two logs of " + log->directory, output);
@@ -93,7 +95,7 @@ void Logs::Recovery::OnRoot(const FileDone& done, StoreOutput* output) {
       changed = true;
     } else if (!EndsWith(directory, kStraySuffix)) {
       logs_->directories_[directory] = {};
-      output->events.push_back({.kind = EventKind::kLogStray, .detail = 0});
+      output->events.push_back({.kind = EventKind::kLogStray, .text = directory});
     }
   }
   if (changed) Issue({}, {.kind = OpKind::kSyncDirectory}, output);
@@ -531,7 +533,8 @@ void Logs::Recovery::OnScanned(Log* log, Task* task, StoreOutput* output) {
   active.indexed = true;
   if (work->replayed.touched || flush() || position != active.bytes) {
     if (position != active.bytes && flush()) {
-      output->events.push_back({.kind = EventKind::kLogCut, .detail = active.bytes - position});
+      output->events.push_back(
+          {.kind = EventKind::kLogCut, .detail = active.bytes - position, .text = log->directory});
       work->cut = true;
     }
     logs_->CutAt(log, active.base, position, log->file_end, output);

@@ -9,8 +9,7 @@ namespace lockstep::storage {
 
 Logs::Logs(const LogOptions& options, Operations* operations)
     : options_(options), operations_(operations) {
-  // Positions in index files are 31 bits wide.
-  LS_CHECK_LE(options.segment_bytes, uint64_t{1} << 30);
+  LS_CHECK_LE(options.segment_bytes, kSegmentBytesMax);
 }
 
 Logs::~Logs() = default;
@@ -84,6 +83,8 @@ std::pair<LogNumber, Record> Logs::Create(LogWriteId id, const std::string& topi
   log->topic_id = topic_id;
   log->extent = log->file_extent = {.start = start, .end = start};
   log->file_end = log->readable_end = log->recovery_point = start;
+  log->segment_bytes = options_.segment_bytes;
+  log->segment_ms = options_.segment_ms;
   logs_.emplace(last_, std::move(log));
   return {last_, LogCreatedRecord{last_, topic, partition, topic_id, start}};
 }
@@ -183,6 +184,12 @@ void Logs::SyncUpTo(uint64_t sequence, StoreOutput* output) {
 }
 
 // ---- Small calls -------------------------------------------------------------------------------
+
+void Logs::SetSegmentLimits(LogNumber number, uint64_t bytes, int64_t ms) {
+  Log& log = Get(number);
+  log.segment_bytes = std::min(bytes, kSegmentBytesMax);
+  log.segment_ms = ms;
+}
 
 void Logs::SetHighWatermark(LogNumber number, int64_t offset) {
   Get(number).high_watermark = offset;

@@ -50,6 +50,7 @@ class Logs {
   Record SetBrokerEpoch(LogWriteId id, int64_t epoch);
   void Read(LogReadId id, LogNumber log, int64_t offset, uint32_t max_bytes, StoreOutput* output);
   void Search(LogReadId id, LogNumber log, int64_t timestamp, StoreOutput* output);
+  void SetSegmentLimits(LogNumber log, uint64_t bytes, int64_t ms);
   void SetHighWatermark(LogNumber log, int64_t offset);
   void CheckpointHighWatermarks(StoreOutput* output);
   void WriteProducerSnapshot(LogNumber log, int64_t offset, Bytes snapshot, StoreOutput* output);
@@ -77,6 +78,8 @@ class Logs {
   bool busy() const { return !flushing_.empty(); }
 
  private:
+  // Positions in index files are 31 bits wide.
+  static constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 30;
   static constexpr uint64_t kBacklogBytesMax = 64 << 20;
   static constexpr uint64_t kReadBytes = 128 << 10;
   static constexpr uint64_t kIndexFileBytesMax = 16 << 20;
@@ -132,8 +135,10 @@ class Logs {
     int32_t partition = 0;
     Uuid topic_id;
     Life life = Life::kNew;
-    bool deleted = false;  // DeleteLog has been called
-    LogExtent extent;      // as of the last call
+    bool deleted = false;        // DeleteLog has been called
+    LogExtent extent;            // as of the last call
+    uint64_t segment_bytes = 0;  // as in LogOptions
+    int64_t segment_ms = 0;
     int64_t high_watermark = 0;
     std::deque<Cached> cached;
 

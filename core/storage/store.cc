@@ -421,6 +421,9 @@ void Store::ReadLog(LogReadId id, LogNumber log, int64_t offset, uint32_t max_by
 void Store::SearchLog(LogReadId id, LogNumber log, int64_t timestamp_ms, StoreOutput* output) {
   if (Logs* logs = impl_->logs()) logs->Search(id, log, timestamp_ms, output);
 }
+void Store::SetSegmentLimits(LogNumber log, uint64_t bytes, int64_t ms) {
+  if (Logs* logs = impl_->logs()) logs->SetSegmentLimits(log, bytes, ms);
+}
 void Store::SetHighWatermark(LogNumber log, int64_t offset) {
   if (Logs* logs = impl_->logs()) logs->SetHighWatermark(log, offset);
 }

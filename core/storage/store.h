@@ -188,6 +188,8 @@ class Store {
                StoreOutput* output);
   // Answered in StoreOutput::log_searches.
   void SearchLog(LogReadId id, LogNumber log, int64_t timestamp_ms, StoreOutput* output);
+  // In place of LogOptions' for this log, until the next start.
+  void SetSegmentLimits(LogNumber log, uint64_t bytes, int64_t ms);
   // Remembered in memory; CheckpointHighWatermarks writes the file that recovery reads.
   void SetHighWatermark(LogNumber log, int64_t offset);
   void CheckpointHighWatermarks(StoreOutput* output);

@@ -41,9 +41,9 @@ struct Encoder {
                                  entry.partition.partition, entry.leader_epoch.value,
                                  entry.last_fetched_epoch.value, entry.replicas_version);
     }
-    builder.Finish(schema::CreateReplicaFetchRequest(builder, m.sequence, m.follower.value,
-                                                     m.incarnation.value, m.max_wait_ms,
-                                                     m.max_bytes, m.entry_max_bytes, entries));
+    builder.Finish(schema::CreateReplicaFetchRequest(
+        builder, m.sequence, m.follower.value, m.incarnation.value, m.max_wait_ms, m.max_bytes,
+        m.entry_max_bytes, entries, m.partial));
     Append(Kind::kReplicaFetchRequest, builder, {});
   }
 
@@ -134,6 +134,7 @@ absl::StatusOr<replication::Message> DecodeRequest(const Frame& frame) {
   m.max_wait_ms = table->max_wait_ms();
   m.max_bytes = table->max_bytes();
   m.entry_max_bytes = table->entry_max_bytes();
+  m.partial = table->partial();
   if (table->entries() == nullptr) return m;
   if (table->entries()->size() > replication::kFetchEntriesMax)
     return Bad(frame, "too many entries");

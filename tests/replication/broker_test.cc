@@ -486,6 +486,22 @@ TEST(Broker, ConfigsAreValidatedAndTakeEffect) {
   EXPECT_EQ(cluster.Produced(id), ProduceError::kNotEnoughReplicas);
 }
 
+TEST(Broker, ADeadMemberThatAnElectionKeptGoesWhenAnotherHasJoined) {
+  Cluster cluster(3);
+  cluster.Admin(1, CreateTopic{.topic = "t",
+                               .assignment = Assigned({3, 1, 2}),
+                               .configs = {{"min.insync.replicas", "2"}}});
+  ASSERT_TRUE(cluster.Commit("t", 0, 3));
+  cluster.Crash(2);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Isr("t", 0) == std::vector<int32_t>{1, 3}; }));
+  cluster.Crash(3);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Leader("t", 0) == 1; }));
+  EXPECT_EQ(cluster.Isr("t", 0), (std::vector<int32_t>{1, 3}));
+  cluster.Start(2);
+  EXPECT_TRUE(cluster.RunUntil([&] { return cluster.Isr("t", 0) == std::vector<int32_t>{1, 2}; },
+                               Seconds(2)));  // less than KeepInSyncTime
+}
+
 TEST(Broker, ProducerIdsAreNeverGivenTwice) {
   Cluster cluster(2);
   std::set<int64_t> seen;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
@@ -78,8 +79,10 @@ class BrokerRoleTest : public ::testing::Test {
   BrokerRoleTest() { WaitForBroker(); }
 
   void WaitForBroker() {
-    ASSERT_TRUE(host_.RunUntil(
-        [&] { return host_.server().broker()->broker().metadata().brokers().size() == 1; }));
+    ASSERT_TRUE(host_.RunUntil([&] {
+      const replication::Broker& broker = host_.server().broker()->broker();
+      return broker.metadata().complete() && broker.may_lead(host_.now());
+    }));
     client_ = std::make_unique<Client>(&host_);
   }
 
@@ -360,6 +363,18 @@ TEST_F(BrokerRoleTest, ATopicThatIsAskedForIsMade) {
   EXPECT_TRUE(host_.RunUntil([&] { return Leader("asked", 0) == 1; }));
 }
 
+TEST_F(BrokerRoleTest, AProcessThatWasStoppedDoesNotTellWhoLedBefore) {
+  CreateTopic("t");
+  host_.Freeze(Seconds(60));
+  kafka::MetadataRequest request;
+  request.topics.emplace();
+  request.topics->push_back({.name = "t"});
+  client_->Send(request, 4);
+  EXPECT_TRUE(client_->closed());
+  WaitForBroker();
+  EXPECT_TRUE(host_.RunUntil([&] { return Leader("t", 0) == 1; }));
+}
+
 TEST_F(BrokerRoleTest, ATopicIsDeletedAndMadeAgain) {
   CreateTopic("t");
   ASSERT_EQ(Produce("t", {"old"}).error_code, ErrorCode::kNone);
@@ -397,6 +412,30 @@ TEST_F(BrokerRoleTest, ATopicsConfigurationCanBeReadAndChanged) {
   EXPECT_EQ(
       client_->Call<kafka::IncrementalAlterConfigsResponse>(request, 1).responses.at(0).error_code,
       ErrorCode::kInvalidConfig);
+}
+
+TEST_F(BrokerRoleTest, ATopicsSegmentLimitTakesEffectAndIsKnownAgainAfterARestart) {
+  CreateTopic("t");
+  kafka::IncrementalAlterConfigsRequest request;
+  request.resources.push_back({.resource_type = 2, .resource_name = "t"});
+  request.resources[0].configs.push_back(
+      {.name = "segment.bytes", .config_operation = 0, .value = "1500"});
+  client_->Call<kafka::IncrementalAlterConfigsResponse>(request, 1);
+  const auto segments = [&] {
+    host_.Run(Milliseconds(100));
+    const std::vector<std::string> names = host_.disk().Names(storage::Directory::kLogs, "t-0");
+    return std::count_if(names.begin(), names.end(),
+                         [](const std::string& name) { return name.ends_with(".log"); });
+  };
+  for (int i = 0; i < 3; ++i) Produce("t", {std::string(1'000, 'a')});
+  EXPECT_EQ(segments(), 3);
+  host_.Crash();
+  host_.Start();
+  WaitForBroker();
+  ASSERT_TRUE(host_.RunUntil([&] { return Leader("t", 0) == 1; }));
+  const auto before = segments();
+  Produce("t", {std::string(1'000, 'a')});
+  EXPECT_EQ(segments(), before + 1);
 }
 
 TEST_F(BrokerRoleTest, PartitionsCanBeAdded) {

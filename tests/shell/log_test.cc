@@ -52,6 +52,18 @@ TEST_F(LogTest, EventOfTheMachineShowsWhatItHas) {
                                          "zxid=0x300000007 transactions=12 reason=behind\n"));
 }
 
+TEST_F(LogTest, EventOfAPartitionNamesIt) {
+  Log log = At(LogLevel::kInfo);
+  log.Write(Event{.kind = EventKind::kElected, .detail = 4, .text = "orders-7"});
+  log.Write(Event{.kind = EventKind::kReplicaOpened, .detail = 7, .text = "orders-7"});
+
+  EXPECT_THAT(lines_.str(),
+              MatchesRegex(std::string(kTime) +
+                           "level=info event=elected epoch=4 "
+                           "partition=orders-7\n" +
+                           kTime + "level=info event=replica-opened partition=orders-7\n"));
+}
+
 TEST_F(LogTest, WhatHappensWithEveryRequestNeedsDebug) {
   Log info = At(LogLevel::kInfo);
   info.Write(Event{.kind = EventKind::kSyncCompleted, .detail = 4});

@@ -179,6 +179,27 @@ TEST_F(LogStore, RetentionGivesUpWholeSegments) {
   LosePower();
 }
 
+TEST_F(LogStore, ALogMayHaveSegmentLimitsOfItsOwn) {
+  const LogNumber log = h_.Create("topic", 0);
+  const LogNumber other = h_.Create("other", 0);
+  h_.store().SetSegmentLimits(log, 300, 1000);
+  for (int i = 0; i < 4; ++i) {
+    for (LogNumber each : {log, other}) h_.Append(each, 1, 1, 50, 1000);  // 120 bytes or so
+  }
+  for (LogNumber each : {log, other}) h_.Append(each, 1, 1, 50, 2001);
+  Settle();
+  const auto segment = [&](const std::string& directory, int64_t base) {
+    return h_.disk()
+        .Get(Directory::kLogs, directory + "/" + LogFileName(base, LogFileKind::kLog))
+        .has_value();
+  };
+  EXPECT_TRUE(segment("topic-0", 2));  // too large
+  EXPECT_TRUE(segment("topic-0", 4));  // ... and its first batch too old for the last one
+  EXPECT_FALSE(segment("other-0", 2));
+  EXPECT_FALSE(segment("other-0", 4));
+  LosePower();
+}
+
 TEST_F(LogStore, ADirectoryOfNobodyIsLeftAlone) {
   h_.disk().Put(Directory::kLogs, "other-0/file", "text");
   h_.Kill();

@@ -86,6 +86,8 @@ class LoopbackServer {
     }
     now_ = until;
   }
+  // The process is stopped for so long: time passes, and what is due waits.
+  void Freeze(Duration duration) { now_ = now_ + duration; }
   // Runs until `done`, at most a minute of the server's time.
   template <typename Done>
   bool RunUntil(Done done) {
@@ -105,6 +107,7 @@ class LoopbackServer {
   bool closed(ConnectionId connection) const { return closed_.contains(connection); }
   const std::string& fatal() const { return fatal_; }
   Server& server() { return *server_; }
+  const storage::FakeDisk& disk() const { return disk_; }
   Instant now() const { return now_; }
 
  private:

@@ -36,6 +36,7 @@ ReplicaFetchRequest Request() {
           .max_wait_ms = 500,
           .max_bytes = 1 << 20,
           .entry_max_bytes = 1 << 16,
+          .partial = true,
           .entries = {{.partition = {{1, 2}, 5},
                        .leader_epoch = {4},
                        .fetch_offset = 100,
