@@ -41,11 +41,11 @@ Seen Columns(std::string_view line) {
   return seen;
 }
 
-// Transport, of which there is a line for every message.
+// Transport, of which there is a line for every message, and what had no effect.
 bool IsNoise(const Seen& seen) {
   return seen.what == "bytes" || seen.what == "written" || seen.what == "accepted" ||
          seen.what == "closed" || seen.what == "sync-completed" || seen.what == "lost" ||
-         seen.what == "digest-compared" ||
+         seen.what == "digest-compared" || seen.what == "ignored" ||
          (seen.what == "connected" && seen.line.find(" with ") != std::string::npos);
 }
 
@@ -72,8 +72,9 @@ class Collector {
   std::vector<Seen> faults;
   std::map<std::string, std::deque<std::pair<size_t, Seen>>> last;  // of each, with their order
   std::optional<Seen> heals;
-  // Of each name, the line that tells of it first: where it is applied, if it ever is.
-  std::map<std::string, Seen> first;
+  // Of each name, the line that tells most: of a zxid, where it was applied first, or came up; of
+  // what is there for long (a partition, a path), the newest.
+  std::map<std::string, Seen> telling;
 
  private:
   void Take(Seen seen) {
@@ -85,10 +86,10 @@ class Collector {
     if (seen.who == "world" && seen.what == "heals") heals = seen;
     if (seen.who == "world" || seen.who == "plan" || IsNoise(seen)) return;
     for (const std::string& name : names_) {
-      auto it = first.find(name);
-      const bool better =
-          it == first.end() || (seen.what == "applies" && it->second.what != "applies");
-      if (better && Mentions(seen.line, name)) first[name] = seen;
+      auto it = telling.find(name);
+      const bool better = it == telling.end() || name[0] != '<' ||
+                          (seen.what == "applies" && it->second.what != "applies");
+      if (better && Mentions(seen.line, name)) telling[name] = seen;
     }
     auto& of = last[seen.who];
     of.push_back({count_, std::move(seen)});
@@ -106,12 +107,12 @@ std::string Says(const std::string& invariant) {
   return invariant == "deterministic" ? "two runs of one seed are the same" : "";
 }
 
-// What is known of the other side: the first mention of what the failure names, or when all should
-// have become well.
+// What is known of the other side: the line about what the failure names, or when all should have
+// become well.
 std::string OtherFact(const Collector& seen, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    auto it = seen.first.find(name);
-    if (it != seen.first.end()) return it->second.line;
+    auto it = seen.telling.find(name);
+    if (it != seen.telling.end()) return it->second.line;
   }
   if (seen.heals) return absl::StrCat(seen.heals->line, " (no fault since then)");
   return "";
