@@ -94,7 +94,7 @@ std::vector<std::pair<Directory, std::string>> AllFiles(const LogHarness& harnes
 }
 
 // What a server has left, cleanly or not, and then the changes.
-void Damaged(Input* input, LogHarness* harness) {
+void Damaged(Input* input, bool flush, LogHarness* harness) {
   harness->RestartAndRecover();
   LS_CHECK(harness->CheckRecovered().empty());
   const LogNumber a = harness->Create("a", 0);
@@ -105,7 +105,8 @@ void Damaged(Input* input, LogHarness* harness) {
     if (i % 3 == 0) harness->Flush();
     if (i % 5 == 0) harness->RunUntilIdle();
     if (i == 4) harness->Snapshot(a, harness->Now().logs.at(a).extent.end);
-    if (i == 6) harness->Do(a, LogTruncate{5});
+    // Into a batch; with kFlush where one begins.
+    if (i == 6) harness->Do(a, LogTruncate{flush ? 6 : 5});
   }
   harness->Do(b, LogStart{52});
   harness->Delete(harness->Create("a-0", 0));
@@ -243,9 +244,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lockstep::storage;  // NOLINT
   if (size == 0) return 0;
   Input input({reinterpret_cast<const char*>(data) + 1, size - 1});
-  LogHarness harness(Options(data[0] % 2 == 0 ? Durability::kFsync : Durability::kFlush));
+  const bool flush = data[0] % 2 == 1;
+  LogHarness harness(Options(flush ? Durability::kFlush : Durability::kFsync));
   if (data[0] / 2 % 2 == 0) {
-    Damaged(&input, &harness);
+    Damaged(&input, flush, &harness);
   } else {
     Sealed(&input, &harness);
   }

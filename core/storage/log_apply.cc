@@ -74,6 +74,10 @@ void Logs::Open(Log* log, StoreOutput* output) {
   WriteOwner(log, output);
   WriteMetadata(log, output);
   BeginSegment(log, log->file_end, output);
+  if (flush()) {
+    log->hold = Hold::kMade;
+    return SyncLog(log, output);
+  }
   Run(log, output);
 }
 
@@ -252,6 +256,9 @@ bool Logs::Apply(Log* log, const LogTruncate& truncate, LogWriteId id, StoreOutp
   const bool above = truncate.to >= log->file_end;
   if (!above) log->file_end = truncate.to;
   const Segment* segment = SegmentFor(log, truncate.to);
+  // Empty afterwards: of a batch that begins below its start nothing is kept, so that there is no
+  // gap before what comes next, where recovery would end the log.
+  if (flush() && truncate.to <= log->file_extent.start) segment = nullptr;
   if (above || segment == nullptr || segment->base == truncate.to) {
     if (!above && segment == nullptr) Reset(log, truncate.to, output);
     if (!above && segment != nullptr) CutAt(log, segment->base, 0, truncate.to, output);
@@ -427,6 +434,10 @@ void Logs::OnSynced(Log* log, StoreOutput* output) {
   log->recovery_point = log->syncing_to;
   if (recovery_ != nullptr) return;  // which writes the checkpoints when it knows all logs
   if (moved) WriteCheckpoint(Checkpoint::kRecoveryPoints, output);
+  if (log->hold == Hold::kMade) {
+    log->hold = Hold::kNone;
+    return Run(log, output);
+  }
   // Cut below its start, it begins there.
   if (log->hold == Hold::kCut && log->checkpoints == 0) {
     AskCheckpoint(log, Checkpoint::kLogStarts, output);

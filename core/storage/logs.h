@@ -115,10 +115,11 @@ class Logs {
   // removed still has. kRemoving: the directory has another name.
   enum class Life : uint8_t { kNew, kWaiting, kOpen, kDeleting, kRemoving };
   // kFlush: why the queue stands still. kOpening: the checkpoints know nothing of the log, or say
-  // what was so of another one with its name. kLower: the recovery point is not to vouch for what
+  // what was so of another one with its name. kMade: its directory may still get lost, and what
+  // says whose it is. kLower: the recovery point is not to vouch for what
   // is to be cut. kCut: what was cut is to be gone durably before anything is written in its place.
   // kStart: the start is to be known before what lies below it goes.
-  enum class Hold : uint8_t { kNone, kOpening, kLower, kCut, kStart };
+  enum class Hold : uint8_t { kNone, kOpening, kMade, kLower, kCut, kStart };
   // Files that say something of every log.
   enum class Checkpoint : uint8_t { kOther, kHighWatermarks, kRecoveryPoints, kLogStarts };
   struct CheckpointState {

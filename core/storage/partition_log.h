@@ -85,7 +85,8 @@ struct LogAppend {
   int64_t end_offset = 0;   // exclusive: the log's end after it
 };
 struct LogTruncate {  // every record at or above `to`, and every epoch that begins at or above it
-  // Below the log's start: the log becomes empty, and begins and ends there.
+  // Below the log's start: the log becomes empty, and begins and ends there. With kFlush: where a
+  // batch begins, or not above the log's start; else there is a gap, at which a crash ends the log.
   int64_t to = 0;
 };
 struct LogEpoch {  // `epoch` begins at `start` == the log's end (a leader's, before its first

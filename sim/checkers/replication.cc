@@ -552,7 +552,8 @@ void Replication::OnView(uint32_t server, uint64_t incarnation, const PartitionI
     if (leads && static_cast<int64_t>(isr_size) < MinInsync(p->topic)) {
       Fail("commit-needs-min-insync",
            absl::StrCat("server ", server + 1, " commits ", Name(id, *p), " up to ",
-                        view.high_watermark, " with an ISR of ", isr_size));
+                        view.high_watermark, " with an ISR of ", isr_size, ", and it was ",
+                        p->ghost.end, " before"));
     }
     Extend(server, id, p, replica, view.high_watermark);
     CheckIsrHolds(id, p);

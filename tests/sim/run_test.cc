@@ -72,6 +72,8 @@ TEST(Run, SeedsThatOnceFailedAreClean) {
       {"brokers", 214},
       {"brokers", 328},
       {"brokers", 364},
+      {"brokers", 421},
+      {"brokers", 888},
   };
   for (const auto& [scenario, seed] : seeds) {
     EXPECT_EQ(Failed(RunSeed(Seed(seed, scenario))), "") << scenario << " " << seed;

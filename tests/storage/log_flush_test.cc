@@ -179,6 +179,35 @@ TEST_F(FlushedStore, AStartWithinASegmentIsKept) {
   EXPECT_EQ(h_.recovered()->logs.at(0).end, 3);
 }
 
+// Seeds 421 and 888 of `brokers`.
+TEST_F(FlushedStore, AStartThatWasToldSurvivesALossOfPower) {
+  h_.RestartAndRecover();
+  const LogNumber log = h_.Create("a", 0);
+  for (int i = 0; i < 3; ++i) h_.Append(log, 1, 1, 20);
+  h_.Do(log, LogStart{2});
+  Settle();
+  h_.Crash([] { return false; });
+  h_.RestartAndRecover();
+  ASSERT_TRUE(h_.recovered().has_value()) << h_.fatal();
+  EXPECT_EQ(h_.recovered()->logs.at(0).start, 2);
+}
+
+// Reset within a batch, and whatever is left of the batch is no beginning of the log.
+TEST_F(FlushedStore, ALogThatWasCutBelowItsStartHasNoGap) {
+  h_.RestartAndRecover();
+  const LogNumber log = h_.Create("a", 0);
+  h_.Append(log, 1, 3, 20);
+  h_.Append(log, 1, 3, 20);
+  h_.Do(log, LogStart{5});
+  h_.Do(log, LogTruncate{4});
+  h_.Append(log, 2, 2, 20);
+  Settle();
+  h_.Kill();
+  h_.RestartAndRecover();
+  ASSERT_EQ(h_.CheckRecovered(), "");
+  EXPECT_EQ(h_.recovered()->logs.at(0).end, 6);
+}
+
 TEST_F(FlushedStore, TheRecoveryPointMovesOnWhenASegmentBegins) {
   h_.RestartAndRecover();
   const LogNumber log = h_.Create("a", 0);
