@@ -97,12 +97,19 @@ class Parser {
     if (!planned_) {
       if (absl::Status status = MakePlan(); !status.ok()) return status;
     }
-    std::stable_sort(schedule().decisions.begin(), schedule().decisions.end(),
-                     [](const Decision& a, const Decision& b) { return a.at < b.at; });
+    SortByTime(&schedule().decisions);
     return std::move(read_);
   }
 
  private:
+  // Of decisions at the same time, the order in the file stays. Files are sorted already, most
+  // often. (std::stable_sort of libstdc++ 12 uses what clang warns of as deprecated.)
+  static void SortByTime(std::vector<Decision>* decisions) {
+    const auto earlier = [](const Decision& a, const Decision& b) { return a.at < b.at; };
+    for (auto at = decisions->begin(); at != decisions->end(); ++at) {
+      std::rotate(std::upper_bound(decisions->begin(), at, *at, earlier), at, at + 1);
+    }
+  }
   Schedule& schedule() { return read_.schedule; }
   Plan& plan() { return read_.schedule.plan; }
   static absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }

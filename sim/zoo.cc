@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -179,8 +180,9 @@ struct Row {
   // The most frequent first.
   std::vector<std::pair<std::string, uint32_t>> Invariants() const {
     std::vector<std::pair<std::string, uint32_t>> all(invariants.begin(), invariants.end());
-    std::stable_sort(all.begin(), all.end(),
-                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return std::tie(b.second, a.first) < std::tie(a.second, b.first);
+    });
     return all;
   }
   std::optional<int64_t> DecisionsMedian() const {
