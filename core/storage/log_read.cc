@@ -113,11 +113,11 @@ void Logs::EnterSegment(uint64_t ticket, Task* task, StoreOutput* output) {
     segment->index.Truncate(task->offset);
   }
   task->phase = Task::Phase::kBatches;
-  task->next = segment->base;
   task->position = task->strict ? 0
                    : task->kind == Task::Kind::kSearch
                        ? segment->index.FindTimestamp(task->timestamp)
                        : segment->index.FindOffset(task->offset);
+  task->next = task->position == 0 ? segment->base : -1;
   ReadMore(ticket, task, kReadBytes, output);
 }
 
@@ -145,7 +145,8 @@ void Logs::NextSegment(uint64_t ticket, Task* task, StoreOutput* output) {
     // Read to its end: now it is known.
     segment->max_timestamp = segment->index.max_timestamp();
   }
-  const bool gap = task->strict && segment != &log->active() && (segment + 1)->base != task->next;
+  const bool gap = flush() && task->kind == Task::Kind::kScan && segment != &log->active() &&
+                   task->next >= 0 && (segment + 1)->base != task->next;
   const bool more = segment != &log->active() && task->kind != Task::Kind::kCut &&
                     (segment + 1)->base < task->limit && task->batches.empty() && !gap;
   if (!more) return Finish(ticket, output);
@@ -256,7 +257,9 @@ void Logs::WalkBatches(uint64_t ticket, Task* task, const Bytes& data, StoreOutp
       return Finish(ticket, output);
     }
     // The checksum does not cover the offset.
-    if (parsed->base_offset < task->next || (task->strict && parsed->base_offset > task->next)) {
+    const bool gap = flush() && task->kind == Task::Kind::kScan && task->next >= 0 &&
+                     parsed->base_offset > task->next;
+    if (parsed->base_offset < task->next || gap) {
       task->position += at;
       return Fail(ticket, "the batch at " + std::to_string(task->position) + " is out of order",
                   output);

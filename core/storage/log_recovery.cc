@@ -265,7 +265,9 @@ void Logs::Recovery::Continue(StoreOutput* output) {
          .batch_headers = std::move(work.headers)});
     log.high_watermark = logs_->recovered_.back().high_watermark;
   }
-  if (flush() && (!clean_ || clean_epoch_ != logs_->broker_epoch_)) logs_->broker_epoch_ = 0;
+  if (flush() && (!clean_ || damaged_ || clean_epoch_ != logs_->broker_epoch_)) {
+    logs_->broker_epoch_ = 0;
+  }
   logs_->recovery_.reset();  // this
 }
 
@@ -552,6 +554,8 @@ void Logs::Recovery::OnScanned(Log* log, Task* task, StoreOutput* output) {
 bool Logs::Recovery::TakeEnd(Work* work, Task* task, StoreOutput* output) {
   Log* log = work->log;
   const int64_t end = std::max(task->end, task->base);
+  // Then it is as after a loss of power: the broker does not say that it has all that it had.
+  if (end < Hint(recovery_points_, *log)) damaged_ = true;
   if (work->snapshot_offset > std::max(end, log->extent.start) && !log->snapshots.empty()) {
     // A crash has brought back one of what was cut: from an older one on, all batches are wanted.
     logs_->RemoveSnapshots(log, end, output);

@@ -89,6 +89,7 @@ class Logs::Recovery {
   std::optional<DirectoryProperties> properties_;
   bool clean_ = false;  // kFlush: the marker was there
   int64_t clean_epoch_ = 0;
+  bool damaged_ = false;  // kFlush: a log is not what that stop has left
   // By the directory's name.
   absl::btree_map<std::string, int64_t> high_watermarks_;
   absl::btree_map<std::string, int64_t> recovery_points_;

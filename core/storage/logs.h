@@ -199,11 +199,11 @@ class Logs {
     uint64_t bytes = 0;
     std::vector<Bytes> headers;  // kScan
     int64_t end = 0;             // ... of the last batch
-    // No batch of the segment that begins below this may come now; with `strict`, which reads
-    // segments from their beginnings, none that begins above it either: its log has no gaps.
+    // No batch of the segment that begins below this may come now; with kFlush a scan wants the
+    // next one to begin here, for a log has no gaps. -1: not known.
     int64_t next = 0;
-    bool strict = false;
-    LogWriteId change;  // kCut, with kFlush
+    bool strict = false;  // kScan: reads segments from their beginnings, whatever their indexes say
+    LogWriteId change;    // kCut, with kFlush
   };
   enum class Found : uint8_t { kGoOn, kStop };
 

@@ -192,6 +192,28 @@ TEST_F(FlushedStore, AStartThatWasToldSurvivesALossOfPower) {
   EXPECT_EQ(h_.recovered()->logs.at(0).start, 2);
 }
 
+// As a damaged disk leaves it: then the broker's epoch is not vouched for.
+TEST_F(FlushedStore, ACleanStopVouchesOnlyForLogsThatAreWhole) {
+  h_.RestartAndRecover();
+  h_.SetBrokerEpoch(7);
+  const LogNumber log = h_.Create("a", 0);
+  for (int i = 0; i < 8; ++i) h_.Append(log, 1, 1, 50);
+  Settle();
+  h_.MarkClean();
+  h_.RunUntilIdle();
+  h_.Kill();
+  h_.RestartAndRecover();
+  EXPECT_EQ(h_.recovered()->broker_epoch, 7);
+  h_.MarkClean();
+  h_.RunUntilIdle();
+  h_.Kill();
+  h_.disk().Put(Directory::kLogs, "a-0/" + LogFileName(0, LogFileKind::kLog), "");
+  h_.RestartAndRecover();
+  ASSERT_TRUE(h_.recovered().has_value()) << h_.fatal();
+  EXPECT_EQ(h_.recovered()->broker_epoch, 0);
+  EXPECT_EQ(h_.recovered()->logs.at(0).end, 0);
+}
+
 // Reset within a batch, and whatever is left of the batch is no beginning of the log.
 TEST_F(FlushedStore, ALogThatWasCutBelowItsStartHasNoGap) {
   h_.RestartAndRecover();
