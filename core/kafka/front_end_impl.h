@@ -132,6 +132,7 @@ class FrontEnd::Impl {
       uint64_t produce = 0;
       int64_t base_offset = 0;
       Instant deadline;
+      ErrorCode error = ErrorCode::kNone;  // to answer when that is committed
     };
     std::vector<Duplicate> duplicates;
     // Of the offsets topic: its groups are read up to here (exclusive), which is not committed yet.

@@ -37,7 +37,8 @@ void FrontEnd::Impl::On(const replication::BrokerOutput::Opened& event) {
   logs_[log.log.value] = event.partition;
 
   // The snapshot and what came after it give the state; without a snapshot the headers go back to
-  // where the log starts.
+  // the oldest batch that there is, perhaps below the log's start: what DeleteRecords has taken
+  // from clients says here still that a batch that is sent again was there.
   if (!log.producer_snapshot.empty()) {
     absl::Status loaded = hosted.producers.LoadSnapshot(now_, log.producer_snapshot.view(),
                                                         log.producer_snapshot_offset);
@@ -50,7 +51,7 @@ void FrontEnd::Impl::On(const replication::BrokerOutput::Opened& event) {
       return;
     }
   } else {
-    hosted.producers.Reset(log.start);
+    hosted.producers.Reset(std::min(log.start, log.producer_snapshot_offset));
   }
   for (const Bytes& bytes : log.batch_headers) {
     // Headers alone: what a marker says is learnt by reading it, and only transactions need it.
@@ -138,7 +139,7 @@ void FrontEnd::Impl::OnHighWatermark(const PartitionId& id) {
   // Answering one may let in the next request of its connection, which may be one more of them.
   for (const Hosted::Duplicate& duplicate : std::exchange(hosted->duplicates, {})) {
     if (duplicate.end <= high_watermark) {
-      FinishPart(duplicate.produce, ErrorCode::kNone, duplicate.base_offset);
+      FinishPart(duplicate.produce, duplicate.error, duplicate.base_offset);
     } else {
       hosted->duplicates.push_back(duplicate);
     }

@@ -106,11 +106,11 @@ void FrontEnd::Impl::ProduceOne(const ProduceRequest& request, int16_t version,
     const ProducerBatch& original = verdict.original;
     const bool committed = original.last_offset < led.partition->high_watermark();
     if (request.acks != -1 || committed) {
-      return FinishPart(produce, ErrorCode::kNone, original.first_offset());
+      return FinishPart(produce, verdict.error, original.first_offset());
     }
     // In this log, and perhaps in no other: its first sending has not been acknowledged either.
     hosted.duplicates.push_back(
-        {original.last_offset + 1, produce, original.first_offset(), deadline});
+        {original.last_offset + 1, produce, original.first_offset(), deadline, verdict.error});
     duplicate_deadlines_.insert({deadline, hosted.id});
     return;
   }

@@ -23,7 +23,7 @@ struct Row {
   int64_t producer_id = 0;
   int16_t epoch = 0;
   int32_t last_sequence = 0;
-  int64_t last_offset = -1;  // -1: the producer has no batches
+  int64_t last_offset = -1;  // -1: no batch; with sequences, those that are older than its batches
   int32_t offset_delta = 0;
   int64_t timestamp = 0;
   int32_t coordinator_epoch = -1;
@@ -42,11 +42,24 @@ void Fields(R&& row, Visit visit) {
   visit(row.open_transaction);
 }
 
+// One in front of those of batches: Kafka, which keeps the last row, never looks at it.
+bool HasRowOfOlder(const ProducerEntry& entry) { return entry.older > 0; }
+
 // At least one row, since a producer without batches is remembered too.
-size_t RowsOf(const ProducerEntry& entry) { return std::max<size_t>(entry.batch_count, 1); }
+size_t RowsOf(const ProducerEntry& entry) {
+  return std::max<size_t>(entry.batch_count, 1) + (HasRowOfOlder(entry) ? 1 : 0);
+}
+
+ProducerBatch BatchOf(const ProducerEntry& entry, size_t row) {
+  if (entry.batch_count == 0) return {};
+  if (!HasRowOfOlder(entry)) return entry.batches[row];
+  if (row > 0) return entry.batches[row - 1];
+  return {.last_sequence = records::SequenceMinus(entry.batches[0].first_sequence(), 1),
+          .offset_delta = entry.older - 1};
+}
 
 Row RowOf(int64_t producer_id, const ProducerEntry& entry, size_t index) {
-  const ProducerBatch batch = entry.batch_count > 0 ? entry.batches[index] : ProducerBatch{};
+  const ProducerBatch batch = BatchOf(entry, index);
   const bool last = index + 1 == RowsOf(entry);
   return {.producer_id = producer_id,
           .epoch = entry.epoch,
@@ -63,7 +76,9 @@ bool IsPossible(const Row& row, int64_t end) {
   if (row.producer_id < 0 || row.epoch < records::kNoProducerEpoch) return false;
   if (row.open_transaction < -1 || row.open_transaction >= end) return false;
   if (row.last_offset == -1) {
-    return row.last_sequence == records::kNoSequence && row.offset_delta == 0;
+    if (row.last_sequence == records::kNoSequence) return row.offset_delta == 0;
+    return row.last_sequence >= 0 && row.offset_delta >= 0 &&
+           row.offset_delta < ProducerEntry::kOlderMax;
   }
   return row.last_offset >= 0 && row.last_offset < end && row.offset_delta >= 0 &&
          row.offset_delta <= row.last_offset && row.last_sequence >= records::kNoSequence;
@@ -76,7 +91,11 @@ bool Add(const Row& row, ProducerEntry* entry) {
   entry->last_timestamp = row.timestamp;
   entry->open_transaction.reset();
   if (row.open_transaction >= 0) entry->open_transaction = row.open_transaction;
-  if (row.last_offset < 0) return entry->batch_count == 0;
+  if (row.last_offset < 0) {
+    const bool first = entry->batch_count == 0 && entry->older == 0;
+    if (row.last_sequence != records::kNoSequence) entry->older = row.offset_delta + 1;
+    return first;
+  }
   if (entry->batch_count > 0 &&
       row.last_offset - row.offset_delta <= entry->last_batch().last_offset) {
     return false;
@@ -130,6 +149,10 @@ absl::StatusOr<ProducerSnapshot> DecodeProducerSnapshot(std::string_view bytes, 
     }
   }
   for (const auto& [producer_id, entry] : producers) {
+    if (entry.older > 0 &&
+        (entry.batch_count == 0 || entry.batches[0].last_sequence == records::kNoSequence)) {
+      return absl::DataLossError("the producer snapshot names sequences before none");
+    }
     // The record at an offset is of one producer.
     if (entry.open_transaction.has_value() &&
         !transactions.insert({*entry.open_transaction, producer_id}).second) {

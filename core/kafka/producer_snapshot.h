@@ -8,7 +8,8 @@
 // Big-endian; `crc` is the CRC-32C of what follows it. Kafka writes one row per producer, for its
 // last batch. A client's retry of an earlier one is then out of order after a restart, which a
 // producer takes for a fatal error. We write a row for each batch that is remembered, the oldest
-// first: Kafka reads the same file as its own, since it keeps the last row of a producer.
+// first, and before them one for the sequences that are older: Kafka reads the same file as its
+// own, since it keeps the last row of a producer.
 #pragma once
 
 #include <cstdint>

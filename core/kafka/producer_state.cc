@@ -14,8 +14,16 @@ using records::kNoSequence;
 
 void ProducerEntry::Add(const ProducerBatch& batch) {
   if (batch_count == kBatchesMax) {
+    const ProducerBatch oldest = batches[0];
     std::move(batches.begin() + 1, batches.end(), batches.begin());
     --batch_count;
+    // What a coordinator wrote has no sequence, and in a compacted log there are gaps.
+    const ProducerBatch& next = batches[0];
+    const bool leads_up = next.last_sequence != kNoSequence &&
+                          oldest.last_sequence == records::SequenceMinus(next.first_sequence(), 1);
+    older = leads_up
+                ? std::min(kOlderMax - 1 - oldest.offset_delta, older) + oldest.offset_delta + 1
+                : 0;
   }
   batches[batch_count++] = batch;
 }
@@ -24,7 +32,15 @@ void ProducerEntry::SetEpoch(int16_t value) {
   if (epoch == value) return;
   epoch = value;
   batch_count = 0;
+  older = 0;
   batches = {};
+}
+
+bool ProducerEntry::HasOlder(const BatchHeader& header) const {
+  if (older == 0) return false;
+  // Counted backwards from the first one that is remembered.
+  const int64_t before = records::SequenceMinus(batches[0].first_sequence(), header.base_sequence);
+  return before <= older && header.last_offset_delta < before;
 }
 
 ProducerState::Verdict ProducerState::Check(const BatchHeader& header) const {
@@ -44,6 +60,11 @@ ProducerState::Verdict ProducerState::Check(const BatchHeader& header) const {
           batch.offset_delta == header.last_offset_delta) {
         return {.kind = Verdict::Kind::kDuplicate, .original = batch};
       }
+    }
+    if (entry->HasOlder(header)) {
+      return {.kind = Verdict::Kind::kDuplicate,
+              .error = ErrorCode::kDuplicateSequenceNumber,
+              .original = {.last_offset = entry->batches[0].first_offset() - 1}};
     }
   }
   if (header.producer_epoch < entry->epoch) return refuse(ErrorCode::kInvalidProducerEpoch);

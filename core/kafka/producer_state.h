@@ -47,6 +47,8 @@ struct ProducerBatch {
 
   bool operator==(const ProducerBatch&) const = default;
   int64_t first_offset() const { return last_offset - offset_delta; }
+  // Requires: it has sequences.
+  int32_t first_sequence() const { return records::SequenceMinus(last_sequence, offset_delta); }
 };
 
 // What is remembered of one producer.
@@ -62,12 +64,20 @@ struct ProducerEntry {
   // batches[0, batch_count), oldest first, all of `epoch`.
   std::array<ProducerBatch, kBatchesMax> batches;
   uint8_t batch_count = 0;
+  // How many sequences before batches[0] are known to be in the log, or to have been: those of
+  // batches of this epoch that came one after the other and are not remembered singly any more. At
+  // most kOlderMax, so that which of two sequences comes first is clear. Not 0 only if batches[0]
+  // is there and has sequences.
+  static constexpr int32_t kOlderMax = 1 << 30;
+  int32_t older = 0;
 
   bool operator==(const ProducerEntry&) const = default;
   // Requires: batch_count > 0.
   const ProducerBatch& last_batch() const { return batches[batch_count - 1u]; }
   void Add(const ProducerBatch& batch);  // drops the oldest if it is full
   void SetEpoch(int16_t value);          // another epoch forgets the batches
+  // Whether all its sequences are among the `older` ones. Requires: it is of `epoch`.
+  bool HasOlder(const records::BatchHeader& header) const;
 };
 
 class ProducerState {
@@ -85,15 +95,18 @@ class ProducerState {
       kRefuse,
     };
     Kind kind = Kind::kAppend;
-    ErrorCode error = ErrorCode::kNone;  // of kRefuse
-    ProducerBatch original;              // of kDuplicate
+    // Of kRefuse. Of kDuplicate: DUPLICATE_SEQUENCE_NUMBER if it is known only that it is before
+    // the last five; then `original` is all that was before these.
+    ErrorCode error = ErrorCode::kNone;
+    ProducerBatch original;  // of kDuplicate
 
     bool operator==(const Verdict&) const = default;
   };
   // Whether a batch that a client sends now may be appended. What is appended must be told to
   // Appended() before the next one is checked. In this order:
   //   kAppend     no producer id, or one that is not known: any sequence may come
-  //   kDuplicate  the same epoch, first and last sequence as one of the last five batches
+  //   kDuplicate  the same epoch, first and last sequence as one of the last five batches, or
+  //               sequences that came before these
   //   INVALID_PRODUCER_EPOCH          an older epoch: a zombie
   //   OUT_OF_ORDER_SEQUENCE_NUMBER    not the sequence after the last one (2^31 - 1 is followed by
   //                                   0), or, in a new epoch, not 0
@@ -137,7 +150,7 @@ class ProducerState {
   const ProducerEntry* Find(int64_t producer_id) const;
   // Where the earliest open transaction starts: consumers with read_committed stop there.
   std::optional<int64_t> first_open_transaction() const;
-  // Of end_offset(). At most 230 bytes per producer. Format: producer_snapshot.h.
+  // Of end_offset(). At most 276 bytes per producer. Format: producer_snapshot.h.
   Bytes EncodeSnapshot() const;
   // The state becomes what `snapshot` says, of `offset`; what it lists counts as written at `now`.
   // DataLoss, and nothing is changed, if the bytes are no snapshot.

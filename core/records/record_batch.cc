@@ -61,6 +61,13 @@ int32_t SequencePlus(int32_t sequence, int32_t count) {
                               0x7fffffffu);
 }
 
+int32_t SequenceMinus(int32_t sequence, int32_t count) {
+  LS_CHECK_GE(sequence, 0);
+  LS_CHECK_GE(count, 0);
+  return static_cast<int32_t>((static_cast<uint32_t>(sequence) - static_cast<uint32_t>(count)) &
+                              0x7fffffffu);
+}
+
 std::string BatchHeader::ToString() const {
   std::string text = "batch " + std::to_string(base_offset) + ".." + std::to_string(last_offset()) +
                      " epoch " + std::to_string(partition_leader_epoch);

@@ -58,6 +58,8 @@ enum class Compression : uint8_t {
 // The sequence number `count` after `sequence`. Sequences are 0 to 2^31 - 1 and wrap to 0.
 // Requires: sequence >= 0, count >= 0.
 int32_t SequencePlus(int32_t sequence, int32_t count);
+// Likewise backwards; also how many sequences there are from `count`, as a sequence, to `sequence`.
+int32_t SequenceMinus(int32_t sequence, int32_t count);
 
 // The fields of a header, as they stand there.
 struct BatchHeader {

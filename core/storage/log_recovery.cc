@@ -341,7 +341,7 @@ void Logs::Recovery::Renew(Work* work, const FileDone& done, StoreOutput* output
   }
   if (flush()) log->extent = {.start = log->file_end, .end = log->file_end};
   logs_->BeginSegment(log, log->file_end, output);
-  work->snapshot_offset = log->extent.start;
+  work->snapshot_offset = OldestOf(*log);
   Append(work, output);
 }
 
@@ -440,7 +440,7 @@ void Logs::Recovery::TakeSnapshots(Work* work, const std::vector<int64_t>& found
   const int64_t highest =
       flush() ? Hint(recovery_points_, *log) : std::min(work->replayed.lowest_cut, log->extent.end);
   for (const int64_t offset : found) {
-    if (offset <= highest && offset >= log->extent.start) {
+    if (offset <= highest && offset >= OldestOf(*log)) {
       log->snapshots.push_back(offset);
       continue;
     }
@@ -457,6 +457,11 @@ void Logs::Recovery::TakeSnapshots(Work* work, const std::vector<int64_t>& found
         {.kind = OpKind::kSyncDirectory, .directory = Directory::kLogs, .file = log->directory},
         output);
   }
+}
+
+int64_t Logs::Recovery::OldestOf(const Log& log) {
+  return log.segments.empty() ? log.extent.start
+                              : std::min(log.extent.start, log.segments.front().base);
 }
 
 void Logs::Recovery::ReadTimes(Work* work, StoreOutput* output) {
@@ -487,7 +492,7 @@ void Logs::Recovery::ReadEpochs(Work* work, StoreOutput* output) {
 void Logs::Recovery::ReadSnapshot(Work* work, StoreOutput* output) {
   work->step = Step::kSnapshot;
   Log* log = work->log;
-  work->snapshot_offset = log->extent.start;
+  work->snapshot_offset = OldestOf(*log);
   if (log->snapshots.empty()) return Scan(work, output);
   work->snapshot_offset = log->snapshots.back();
   Issue(log->number,

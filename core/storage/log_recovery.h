@@ -76,6 +76,9 @@ class Logs::Recovery {
   void ReadFirst(Work* work, StoreOutput* output);
   void Append(Work* work, StoreOutput* output);
   void TakeFiles(Work* work, StoreOutput* output);
+  // Where the oldest batch is that the files still have. Below the log's start, the beginning of
+  // its first segment tells of producers that a replica that has not restarted remembers, too.
+  static int64_t OldestOf(const Log& log);
   int64_t Hint(const absl::btree_map<std::string, int64_t>& hints, const Log& log) const;
 
   Logs* logs_;

@@ -110,7 +110,8 @@ struct RecoveredLog {
   std::vector<EpochStart> epochs;
   int64_t high_watermark = 0;  // the last checkpointed one, not above `end`; a hint
   // The newest producer snapshot that is of use, the offset it is of (exclusive end of what it
-  // covers), and the headers (61 bytes each) of all batches from there on, in order.
+  // covers), and the headers (61 bytes each) of all batches from there on, in order. Without a
+  // snapshot from the oldest batch on that there still is, which may be below `start`.
   Bytes producer_snapshot;
   int64_t producer_snapshot_offset = 0;
   std::vector<Bytes> batch_headers;

@@ -39,6 +39,11 @@ class Model {
                              own[i]->last_offset(), own[i]->max_timestamp}};
       }
     }
+    if (epoch == header.producer_epoch && LeadUpTo(own, first, header)) {
+      return {.kind = Kind::kDuplicate,
+              .error = ErrorCode::kDuplicateSequenceNumber,
+              .original = {.last_offset = own[first]->base_offset - 1}};
+    }
     if (header.producer_epoch < epoch) return refuse(ErrorCode::kInvalidProducerEpoch);
     const int64_t next =
         header.producer_epoch > epoch
@@ -46,6 +51,21 @@ class Model {
             : (own.back()->base_sequence + int64_t{own.back()->record_count}) % (int64_t{1} << 31);
     if (header.base_sequence != next) return refuse(ErrorCode::kOutOfOrderSequenceNumber);
     return {};
+  }
+
+  // Whether the sequences are among those of batches that lead up to own[first] without a gap.
+  static bool LeadUpTo(const std::vector<const BatchHeader*>& own, size_t first,
+                       const BatchHeader& header) {
+    constexpr int64_t kSequences = int64_t{1} << 31;
+    int64_t older = 0;
+    for (size_t i = first; i > 0; --i) {
+      const int64_t end = int64_t{own[i - 1]->base_sequence} + own[i - 1]->record_count;
+      if (end % kSequences != own[i]->base_sequence) break;
+      older += own[i - 1]->record_count;
+    }
+    const int64_t before =
+        (own[first]->base_sequence - int64_t{header.base_sequence} + kSequences) % kSequences;
+    return before > 0 && before <= older && header.record_count <= before;
   }
 
   void Append(const BatchHeader& header) { log_.push_back(header); }

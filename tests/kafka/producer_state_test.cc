@@ -92,8 +92,38 @@ TEST_F(ProducerStateTest, LastFiveBatchesAreRecognized) {
   for (int32_t i = 0; i < 6; ++i) EXPECT_EQ(Send(From(7, 0, 10 * i, 10)), ErrorCode::kNone);
 
   for (int32_t i = 1; i < 6; ++i) EXPECT_EQ(Original(From(7, 0, 10 * i, 10)), 10 * i);
-  EXPECT_EQ(Send(From(7, 0, 0, 10)), ErrorCode::kOutOfOrderSequenceNumber) << "the sixth last";
+  EXPECT_EQ(state_.Check(From(7, 0, 0, 10)).error, ErrorCode::kDuplicateSequenceNumber);
   EXPECT_EQ(state_.end_offset(), 60);
+}
+
+TEST_F(ProducerStateTest, OfWhatCameBeforeTheLastFiveItIsKnownThatItIsThere) {
+  for (int32_t i = 0; i < 7; ++i) Append(From(7, 0, 100 + 10 * i, 10));
+  const auto before = [&](int32_t sequence, int32_t count) {
+    const ProducerState::Verdict verdict = state_.Check(From(7, 0, sequence, count));
+    return verdict.kind == Kind::kDuplicate && verdict.original.last_offset == 19 &&
+           verdict.error == ErrorCode::kDuplicateSequenceNumber;
+  };
+  EXPECT_TRUE(before(100, 10));
+  EXPECT_TRUE(before(110, 10));
+  EXPECT_TRUE(before(105, 7)) << "however they were cut into batches";
+  EXPECT_FALSE(before(115, 10)) << "some are of the last five";
+  EXPECT_FALSE(before(95, 10)) << "of some nothing is known";
+  EXPECT_EQ(Send(From(7, 0, 90, 10)), ErrorCode::kOutOfOrderSequenceNumber);
+  EXPECT_EQ(Send(From(7, 0, 180, 10)), ErrorCode::kOutOfOrderSequenceNumber);
+  EXPECT_EQ(Send(From(7, 1, 100, 10)), ErrorCode::kOutOfOrderSequenceNumber) << "another epoch";
+}
+
+TEST_F(ProducerStateTest, AGapEndsWhatIsKnownOfOlderSequences) {
+  for (const int32_t sequence : {0, 200, 201, 202, 203, 204}) Append(From(7, 0, sequence));
+  EXPECT_EQ(Send(From(7, 0, 199)), ErrorCode::kOutOfOrderSequenceNumber);
+  EXPECT_EQ(Send(From(7, 0, 0)), ErrorCode::kOutOfOrderSequenceNumber);
+}
+
+TEST_F(ProducerStateTest, OlderSequencesWrapToo) {
+  for (int32_t i = 0; i < 7; ++i) Append(From(7, 0, records::SequencePlus(kLastSequence - 1, i)));
+  EXPECT_EQ(state_.Check(From(7, 0, kLastSequence - 1)).error, ErrorCode::kDuplicateSequenceNumber);
+  EXPECT_EQ(state_.Check(From(7, 0, kLastSequence)).error, ErrorCode::kDuplicateSequenceNumber);
+  EXPECT_EQ(Send(From(7, 0, kLastSequence - 2)), ErrorCode::kOutOfOrderSequenceNumber);
 }
 
 TEST_F(ProducerStateTest, DuplicateHasTheSameFirstAndLastSequenceAndEpoch) {

@@ -163,6 +163,20 @@ TEST_F(LogStore, AReadNeverGivesWhatIsCutMeanwhile) {
   LosePower();
 }
 
+// Found by the simulator: a producer whose batches were deleted was not known any more after a
+// restart, though its last batch may have to be recognized.
+TEST_F(LogStore, WhatIsBelowTheStartButInTheFirstSegmentIsToldOfProducers) {
+  const LogNumber log = Twenty();
+  const int64_t end = h_.Now().logs.at(log).extent.end;
+  h_.Do(log, LogStart{end});
+  Settle();
+  LosePower();
+  const RecoveredLog& recovered = h_.recovered()->logs.at(0);
+  EXPECT_EQ(recovered.start, end);
+  EXPECT_LT(recovered.producer_snapshot_offset, end);
+  EXPECT_FALSE(recovered.batch_headers.empty());
+}
+
 TEST_F(LogStore, RetentionGivesUpWholeSegments) {
   const LogNumber log = Twenty();
   const int64_t end = h_.Now().logs.at(log).extent.end;
