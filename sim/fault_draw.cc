@@ -218,10 +218,14 @@ bool Faults::DrawPartition(FaultDecision* fault) {
       fault->in = random_.Chance(1, 2);
       fault->time = HowLong();
       return true;
-    case FaultKind::kIsolateOnEvent:
+    case FaultKind::kIsolateOnEvent: {
       fault->event = RandomEvent();
       fault->count = static_cast<uint32_t>(random_.Between(1, 4));
+      const int64_t ways = random_.Between(1, 3);
+      fault->out = (ways & 1) != 0;
+      fault->in = (ways & 2) != 0;
       return true;
+    }
     default:
       LS_UNREACHABLE();
   }

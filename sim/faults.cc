@@ -134,7 +134,7 @@ bool Faults::CarryOutProcess(const FaultDecision& fault, std::optional<size_t> r
       world_->CrashWithin(*fault.server, fault.count);
       return true;
     case FaultKind::kCrashOnEvent:
-      crash_ = {fault.event, fault.count, false, {}, recorded};
+      crash_ = {.event = fault.event, .countdown = fault.count, .recorded = recorded};
       return true;
     case FaultKind::kPause:
       if (!world_->up(*fault.server)) return false;
@@ -232,7 +232,13 @@ bool Faults::CarryOutPartition(Instant now, const FaultDecision& fault,
       return true;
     }
     case FaultKind::kIsolateOnEvent:
-      isolation_ = {fault.event, fault.count, fault.with_clients, fault.time, recorded};
+      isolation_ = {.event = fault.event,
+                    .countdown = fault.count,
+                    .out = fault.out,
+                    .in = fault.in,
+                    .with_clients = fault.with_clients,
+                    .time = fault.time,
+                    .recorded = recorded};
       return true;
     default:
       LS_UNREACHABLE();
@@ -324,8 +330,9 @@ bool Faults::OnEvent(Instant now, uint32_t server, EventKind event) {
   if (isolation_.countdown > 0 && isolation_.event == event && --isolation_.countdown == 0) {
     FaultDecision fault;
     fault.server = server;
-    fault.out = true;
-    fault.in = true;
+    // One way, too: what it has just written is carried out, and it does not hear of it.
+    fault.out = isolation_.out || !isolation_.in;
+    fault.in = isolation_.in || !isolation_.out;
     fault.with_clients = isolation_.with_clients;
     fault.time = isolation_.time;
     if (follows()) {

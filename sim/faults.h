@@ -45,6 +45,8 @@ class Faults {
   struct Armed {
     EventKind event = EventKind::kCount;
     uint32_t countdown = 0;
+    bool out = false;  // an isolation: as of FaultDecision; both, if neither
+    bool in = false;
     bool with_clients = false;
     Duration time;                   // zero: to be drawn when it happens
     std::optional<size_t> recorded;  // the decision that it came from

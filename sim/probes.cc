@@ -42,10 +42,12 @@ ProbeInfo OfEvent(EventKind kind) {
     case EventKind::kSyncTrunc:
     case EventKind::kSyncTruncDiff:
     case EventKind::kTruncated:
+      info.faults = Absences();
+      break;
     case EventKind::kUncleanElection:
     case EventKind::kStateChangeQueueFull:
     case EventKind::kStateChangeIgnored:
-      info.faults = Absences();
+      info.faults = Deaths();
       break;
     case EventKind::kTornTail:
     case EventKind::kLogCut:
@@ -211,6 +213,7 @@ Kinds FaultsOf(Probe probe) {
     case Probe::kRestartedFromDisk:
     case Probe::kMultiInFlightWhenLeaderDied:
     case Probe::kUncleanLoss:
+    case Probe::kBrokerIdTaken:
       return Deaths();
     case Probe::kDiedWithinStep:
       return {FaultKind::kCrashInStep, FaultKind::kCrashOnEvent};
@@ -228,7 +231,6 @@ Kinds FaultsOf(Probe probe) {
       return {FaultKind::kResetConnection};
     case Probe::kConnectionGaveUp:
     case Probe::kSessionLost:
-    case Probe::kBrokerIdTaken:
     case Probe::kReassignmentOutlivedLeader:
       return Absences();
     case Probe::kSessionExpiredWhileLeading:

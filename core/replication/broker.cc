@@ -65,10 +65,11 @@ Broker::Impl::Impl(const BrokerOptions& options, RandomStream random)
                  if (at == hosted_.end() || at->second.machine == nullptr) return FetchState();
                  const Hosted& hosted = at->second;
                  const PartitionState& state = hosted.machine->state();
-                 return FetchState{.entry = hosted.machine->NextFetch(),
-                                   .busy = hosted.undurable > 0,
-                                   .throttled = std::find(state.adding.begin(), state.adding.end(),
-                                                          options_.broker) != state.adding.end()};
+                 return FetchState{
+                     .entry = hosted.machine->NextFetch(),
+                     .busy = options_.rules.fetch_after_durable && hosted.undurable > 0,
+                     .throttled = std::find(state.adding.begin(), state.adding.end(),
+                                            options_.broker) != state.adding.end()};
                }),
       fetch_server_(this) {
   LS_CHECK(static_cast<bool>(options.broker));

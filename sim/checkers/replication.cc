@@ -34,6 +34,14 @@ Replication::Replication(const BrokerPlan& plan, uint32_t servers, Probes* probe
 void Replication::OnCommitted(const CommittedEntry& entry) {
   const coordination::TransactionBody& body = entry.transaction.body;
   std::vector<std::pair<std::string, int32_t>> isrs;
+  std::set<std::pair<std::string, int32_t>> changed;  // partitions of which any znode was
+  const auto note = [&](const std::string& path) {
+    const replication::Node node = replication::ParseNode(path);
+    using Kind = replication::Node::Kind;
+    const bool of_partition =
+        node.kind == Kind::kIsr || node.kind == Kind::kReplicas || node.kind == Kind::kLeader;
+    if (of_partition) changed.emplace(node.topic, node.partition);
+  };
   const auto on = [&](const Operation& operation) {
     const std::string* path = nullptr;
     if (const auto* create = std::get_if<coordination::CreateTransaction>(&operation)) {
@@ -49,6 +57,7 @@ void Replication::OnCommitted(const CommittedEntry& entry) {
     } else if (const auto* remove = std::get_if<coordination::DeleteTransaction>(&operation)) {
       if (remove->path.starts_with(replication::kBrokersPath)) OnNodeGone(remove->path);
     }
+    if (path != nullptr && path->starts_with(replication::kTopicsPath)) note(*path);
     if (path == nullptr || !path->ends_with("/isr")) return;
     const replication::Node node = replication::ParseNode(*path);
     if (node.kind == replication::Node::Kind::kIsr) isrs.push_back({node.topic, node.partition});
@@ -68,7 +77,36 @@ void Replication::OnCommitted(const CommittedEntry& entry) {
     }
   }
   // When all of the transaction is known.
+  for (const auto& [topic, partition] : changed) CheckNodes(topic, partition);
   for (const auto& [topic, partition] : isrs) OnIsr(topic, partition);
+}
+
+// LeaderInIsr, and S35: whatever moves a partition moves all of its znodes at once, so that a crash
+// between two transactions finds none that contradict each other.
+void Replication::CheckNodes(const std::string& topic, int32_t partition) const {
+  const auto t = topics_.find(topic);
+  if (t == topics_.end()) return;
+  const auto p = t->second.partitions.find(partition);
+  if (p == t->second.partitions.end() || !p->second.isr || !p->second.replicas) return;
+  const PartitionNodes& nodes = p->second;
+  const std::vector<IsrMember>& isr = nodes.isr->isr;
+  const std::vector<BrokerId>& replicas = nodes.replicas->replicas;
+  for (const IsrMember& member : isr) {
+    if (std::find(replicas.begin(), replicas.end(), member.broker) != replicas.end()) continue;
+    Fail("isr-is-assigned", absl::StrCat("broker ", member.broker.ToString(), " is in the ISR of ",
+                                         topic, "-", partition, " and is no replica of it"));
+  }
+  if (!nodes.leader) return;
+  const bool in_isr = std::any_of(isr.begin(), isr.end(), [&](const IsrMember& member) {
+    return member.broker == nodes.leader->broker;
+  });
+  if (!in_isr || nodes.leader->epoch != nodes.isr->leader_epoch) {
+    Fail("leader-in-isr",
+         absl::StrCat("broker ", nodes.leader->broker.ToString(), " leads ", topic, "-", partition,
+                      " in epoch ", nodes.leader->epoch.ToString(),
+                      in_isr ? ", and the ISR is of epoch " + nodes.isr->leader_epoch.ToString()
+                             : std::string(" and is not in its ISR")));
+  }
 }
 
 void Replication::OnNode(const std::string& path, std::string_view data, Zxid zxid) {

@@ -162,6 +162,7 @@ class Replication {
   void ProbeExpired(const std::vector<std::string>& paths) const;
   void OnNodeGone(const std::string& path);
   void OnIsr(const std::string& topic, int32_t partition);
+  void CheckNodes(const std::string& topic, int32_t partition) const;
   PartitionGhost* FindGhost(const replication::PartitionId& id);
   const PartitionGhost* FindGhost(const std::string& topic, int32_t partition) const;
   template <typename Fn>

@@ -123,6 +123,29 @@ TEST_F(ReplicationTest, AMemberOfTheIsrThatHasNotTheRecordIsSeen) {
   EXPECT_EQ(InvariantOf([&] { Leads(0, 0, 1, 1); }), "strong-isr");
 }
 
+TEST_F(ReplicationTest, ALeaderOutsideTheIsrIsSeen) {
+  Create(replication::LeaderPath(kTopic, 0), Encode(replication::LeaderRecord{BrokerOf(0), {0}}));
+  Create(replication::ReplicasPath(kTopic, 0),
+         Encode(replication::ReplicasRecord{.replicas = {BrokerOf(0), BrokerOf(1), BrokerOf(2)}}));
+  SetIsr(0, {0, 2});
+  EXPECT_EQ(InvariantOf([&] { SetIsr(0, {1, 2}); }), "leader-in-isr");
+}
+
+TEST_F(ReplicationTest, AnIsrOfAnotherEpochThanTheLeadersIsSeen) {
+  Create(replication::ReplicasPath(kTopic, 0),
+         Encode(replication::ReplicasRecord{.replicas = {BrokerOf(0), BrokerOf(1), BrokerOf(2)}}));
+  Create(replication::LeaderPath(kTopic, 0), Encode(replication::LeaderRecord{BrokerOf(0), {0}}));
+  EXPECT_EQ(InvariantOf([&] { SetIsr(1, {0, 1, 2}); }), "leader-in-isr");
+}
+
+TEST_F(ReplicationTest, AnIsrBeyondTheAssignmentIsSeen) {
+  EXPECT_EQ(InvariantOf([&] {
+              Create(replication::ReplicasPath(kTopic, 0),
+                     Encode(replication::ReplicasRecord{.replicas = {BrokerOf(0), BrokerOf(1)}}));
+            }),
+            "isr-is-assigned");
+}
+
 TEST_F(ReplicationTest, AMemberThatHasItInMemoryOnlyIsSeen) {
   Leads(0, 0, 0, 0);
   checker_->OnSent(R(1), kTopic, 0);
