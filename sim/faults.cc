@@ -102,7 +102,7 @@ bool Faults::CarryOut(Instant now, const FaultDecision& fault, std::optional<siz
     case FaultKind::kKillPartitionLeader:
     case FaultKind::kPausePartitionLeader:
     case FaultKind::kDiskReplaced:
-      return CarryOutBroker(now, fault);
+      return CarryOutBroker(fault);
     case FaultKind::kClientVanishes:
     case FaultKind::kClientMoves:
       return CarryOutClient(fault);
@@ -145,8 +145,7 @@ bool Faults::CarryOutProcess(const FaultDecision& fault, std::optional<size_t> r
   }
 }
 
-bool Faults::CarryOutBroker(Instant now, const FaultDecision& fault) {
-  (void)now;
+bool Faults::CarryOutBroker(const FaultDecision& fault) {
   if (!world_->up(*fault.server)) return false;
   switch (fault.kind) {
     case FaultKind::kStopCleanly:

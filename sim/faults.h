@@ -74,7 +74,7 @@ class Faults {
   // ---- Carrying out. False: its target is not there.
   bool CarryOut(Instant now, const FaultDecision& fault, std::optional<size_t> recorded);
   bool CarryOutProcess(const FaultDecision& fault, std::optional<size_t> recorded);
-  bool CarryOutBroker(Instant now, const FaultDecision& fault);
+  bool CarryOutBroker(const FaultDecision& fault);
   bool CarryOutPartition(Instant now, const FaultDecision& fault, std::optional<size_t> recorded);
   bool CarryOutConnection(Instant now, const FaultDecision& fault);
   bool CarryOutDisk(Instant now, const FaultDecision& fault);

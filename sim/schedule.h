@@ -43,7 +43,7 @@ struct FaultDecision {
   bool in = false;                      // it does not hear; ... and back
   bool with_clients = false;            // cut off from clients, too
   EventKind event = EventKind::kCount;  // that it waits for
-  uint32_t count = 0;  // the how manieth; turns until a crash; how many times slower
+  uint32_t count = 0;  // at the count-th such event; turns until a crash; times slower
   int64_t by_ms = 0;   // of a clock
   Duration extra;      // of a slow link
   // How long it lasts; zero: it does not end by itself, or is not known (it waited for an event
@@ -150,7 +150,7 @@ class Script {
   void Take(uint32_t actor, Instant now);
   void Miss(uint32_t actor);
 
-  // ---- Taking down. The number is for Change().
+  // ---- Taking down. The number is for recorded().
   size_t Record(Decision decision);
   Decision& recorded(size_t number) { return recorded_[number]; }
   std::vector<Decision> TakeRecorded() { return std::move(recorded_); }
@@ -159,7 +159,7 @@ class Script {
   // never came.
   std::vector<size_t> Unmatched() const;
   // Those of clients that came this much later than the file says, since their client was not
-  // connected, or was at another server's mercy.
+  // connected, or had no room.
   std::vector<std::pair<size_t, Duration>> Late() const;
 
  private:

@@ -93,7 +93,11 @@ void PrintFailure(const RunOptions& options, const Failure& failure, const std::
     std::printf("replay:   ./dev sim replay %s\n", path.c_str());
   }
   std::printf("%s failed: %s\n", failure.invariant.c_str(), failure.detail.c_str());
-  if (options.schedule == nullptr) std::printf("%s\n", ReplayCommand(options).c_str());
+  if (options.schedule != nullptr) {
+    std::printf("./dev sim replay %s\n", path.c_str());
+  } else {
+    std::printf("%s\n", ReplayCommand(options).c_str());
+  }
 }
 
 ScheduleCommands::ScheduleCommands(CLI::App* app) {
@@ -124,7 +128,7 @@ ScheduleCommands::ScheduleCommands(CLI::App* app) {
 
   zoo_ = app->add_subcommand(
       "zoo", "Breaks each rule, and measures how fast independent campaigns find it");
-  zoo_->add_option("--rules", zoo_options_.rules, "Only these")->delimiter(',')->check(known_rule);
+  zoo_->add_option("--rules,--rule", zoo_options_.rules, "Only these")->delimiter(',')->check(known_rule);
   zoo_->add_option("--budget", budget_, "Processor time of a campaign: 60s, 10m")
       ->capture_default_str();
   zoo_->add_option("--campaigns", zoo_options_.campaigns, "For each rule")

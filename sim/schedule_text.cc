@@ -121,6 +121,11 @@ class Parser {
     if (!planned_) {
       if (absl::Status status = MakePlan(); !status.ok()) return status;
     }
+    // Names of clients and partitions are looked up when they are read.
+    const bool describes = words[0] == "plan" || words[0] == "topic" || words[0] == "producer";
+    if (describes && !(schedule().decisions.empty() && schedule().absent.empty())) {
+      return Bad("what there is comes before what it does");
+    }
     if (words[0] == "plan") return PlanLine(words);
     if (words[0] == "topic") return TopicLine(words);
     if (words[0] == "producer") return ProducerLine(words);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/random.h"
 #include "sim/decision_text.h"
 #include "sim/explain.h"
 #include "sim/run.h"
@@ -158,6 +159,11 @@ TEST(ScheduleText, ABadValueIsRefusedWithItsLine) {
             std::string::npos);
   EXPECT_NE(Refusal("lockstep-schedule 1\n1.5 fault kill s1\n").find("nine digits"),
             std::string::npos);
+  // Whom the first line names would be somebody else.
+  EXPECT_NE(
+      Refusal("lockstep-schedule 1\n1.000000000 fault client-moves c0\nplan clients count=0\n")
+          .find("comes before"),
+      std::string::npos);
   EXPECT_NE(Refusal("lockstep-schedule 1\nscenario none\n1.000000000 fault kill s1\n")
                 .find("no scenario none"),
             std::string::npos);
@@ -180,6 +186,32 @@ TEST(ScheduleText, CommentsAndOrderDoNotMatter) {
       "2.000000000 fault kill s2 # later\n1.000000000 fault power-loss-all\n");
   ASSERT_EQ(schedule.decisions.size(), 2u);
   EXPECT_EQ(schedule.decisions[0].at, Instant{1'000'000'000});
+}
+
+TEST(ScheduleText, DamagedTextIsRefusedOrIsASchedule) {
+  const std::string good = ToText(Recorded(3, "brokers"));
+  RandomStream random(1, {}, 0, 0);
+  int accepted = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::string text = good;
+    for (uint64_t changes = random.Below(4) + 1; changes > 0; --changes) {
+      // Within the lines that describe, mostly; there are far more decisions.
+      const size_t end = random.Chance(2, 3) ? std::min<size_t>(text.size(), 2'500) : text.size();
+      const size_t at = random.Below(end);
+      const size_t from = random.Below(text.size());
+      if (random.Chance(1, 2)) {
+        text[at] = text[from];
+      } else {
+        text.erase(at, random.Below(40));
+      }
+    }
+    absl::StatusOr<ReadSchedule> read = ParseSchedule(text);
+    if (!read.ok()) continue;
+    ++accepted;
+    const std::string written = ToText(read->schedule);
+    EXPECT_EQ(ToText(Parsed(written)), written) << text;
+  }
+  EXPECT_GT(accepted, 30);
 }
 
 TEST(ScheduleText, DurationsAreExact) {
