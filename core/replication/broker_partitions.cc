@@ -274,14 +274,18 @@ void Broker::Impl::SetSegmentLimits(Hosted* hosted, BrokerOutput* output) {
 void Broker::Impl::Configure(Instant now, const std::string& topic, BrokerOutput* output) {
   auto at = metadata_.topics().find(topic);
   if (at == metadata_.topics().end()) return;
-  for (const PartitionState& state : at->second.partitions) {
-    Hosted* hosted = FindHosted(state.id);
-    if (hosted == nullptr || hosted->machine == nullptr) continue;
+  const Uuid id = at->second.id;
+  // Of those that are hosted, not of those that the topic shows: it may show some of its partitions
+  // only, when one behind a gap in what has been read leads already.
+  for (auto of = hosted_.lower_bound({.topic = id, .partition = 0});
+       of != hosted_.end() && of->first.topic == id; ++of) {
+    Hosted* hosted = &of->second;
+    if (hosted->machine == nullptr) continue;
     PartitionOutput from;
     hosted->machine->Configure(now, options_.keep_in_sync_time, MinInsyncReplicas(topic), &from);
     Drain(now, hosted, &from, output);
     SetSegmentLimits(hosted, output);
-    to_consider_.insert(state.id);
+    to_consider_.insert(of->first);
   }
 }
 

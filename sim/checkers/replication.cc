@@ -154,6 +154,7 @@ void Replication::OnNode(const std::string& path, std::string_view data, Zxid zx
     case Kind::kReplicas: {
       PartitionNodes& nodes = topics_[node.topic].partitions[node.partition];
       nodes.replicas = decoded(replication::DecodeReplicas(data));
+      nodes.replicas_min = std::min(nodes.replicas_min, nodes.replicas->replicas.size());
       return ProbeReassignment(&nodes);
     }
     case Kind::kIsr: {
@@ -587,7 +588,7 @@ void Replication::OnView(uint32_t server, uint64_t incarnation, const PartitionI
   if (replica.log.unknown()) return;
   if ((leads || has_led) && view.high_watermark > p->ghost.end) {
     // What its ISR was before it resigned, nobody has seen.
-    if (leads && static_cast<int64_t>(isr_size) < MinInsync(p->topic)) {
+    if (leads && static_cast<int64_t>(isr_size) < MinInsync(p->topic, id.partition)) {
       Fail("commit-needs-min-insync",
            absl::StrCat("server ", server + 1, " commits ", Name(id, *p), " up to ",
                         view.high_watermark, " with an ISR of ", isr_size, ", and it was ",
@@ -634,9 +635,18 @@ void Replication::CheckNewLeader(uint32_t server, const PartitionId& id, Partiti
                     ", has what is committed only up to ", *at, " of ", p->ghost.end));
 }
 
-int64_t Replication::MinInsync(const std::string& topic) const {
-  auto it = min_insync_.find(topic);
-  return it == min_insync_.end() ? 1 : it->second;
+int64_t Replication::MinInsync(const std::string& topic, int32_t partition) const {
+  const auto set = min_insync_.find(topic);
+  int64_t least = set == min_insync_.end() ? 1 : set->second;
+  const auto nodes = topics_.find(topic);
+  if (nodes == topics_.end()) return least;
+  const auto at = nodes->second.partitions.find(partition);
+  if (at == nodes->second.partitions.end()) return least;
+  // A topic with fewer replicas than its minimum could never be written to.
+  if (at->second.replicas_min < static_cast<size_t>(least)) {
+    least = static_cast<int64_t>(at->second.replicas_min);
+  }
+  return least;
 }
 
 // ---- The ghost ---------------------------------------------------------------------------------
@@ -775,14 +785,24 @@ void Replication::OnConsumed(const std::string& who, const std::string& topic, i
                              int64_t offset, RecordId record) {
   RecordId expected;
   int64_t end = 0;
+  bool is_above = false;  // of one that has or had this name
   const bool found = AnyOfName(topic, partition, [&](const Ghost& ghost) {
     if (ghost.may_have_lost) return true;
     end = ghost.end;
-    if (offset >= ghost.end) return false;
+    if (offset >= ghost.end) {
+      is_above = true;
+      return false;
+    }
     expected = ghost.records[static_cast<size_t>(offset)];
     return expected == record;
   });
   if (found) return;
+  // A leader that commits and drops its replica in one step has told its consumers, and nobody has
+  // seen the high watermark. That topic is gone.
+  const auto nodes = topics_.find(topic);
+  const bool exists = nodes != topics_.end() && nodes->second.record &&
+                      !nodes->second.record->deleting && !recreated_.contains(topic);
+  if (!exists && is_above) return;
   Fail("consistent-read",
        absl::StrCat(who, " reads ", record.ToString(), " from ", topic, "-", partition, " at ",
                     offset, ", where ",
