@@ -128,7 +128,9 @@ ScheduleCommands::ScheduleCommands(CLI::App* app) {
 
   zoo_ = app->add_subcommand(
       "zoo", "Breaks each rule, and measures how fast independent campaigns find it");
-  zoo_->add_option("--rules,--rule", zoo_options_.rules, "Only these")->delimiter(',')->check(known_rule);
+  zoo_->add_option("--rules,--rule", zoo_options_.rules, "Only these")
+      ->delimiter(',')
+      ->check(known_rule);
   zoo_->add_option("--budget", budget_, "Processor time of a campaign: 60s, 10m")
       ->capture_default_str();
   zoo_->add_option("--campaigns", zoo_options_.campaigns, "For each rule")
