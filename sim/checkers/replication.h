@@ -170,6 +170,7 @@ class Replication {
   const PartitionGhost* FindGhost(const std::string& topic, int32_t partition) const;
   template <typename Fn>
   bool AnyOfName(const std::string& topic, int32_t partition, Fn fn) const;
+  bool WasDeleted(const std::string& topic) const;
 
   void OnRecovered(uint32_t server, const server::LogRecovered& recovered);
   void CheckAllRecovered(uint32_t server, const std::set<storage::LogNumber>& recovered);

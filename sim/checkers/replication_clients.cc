@@ -21,6 +21,14 @@ void Replication::OnProducerId(const std::string& who, int64_t producer_id, int1
                                                " was given to ", it->second, " before"));
 }
 
+// A leader that commits and drops its replica in one step has told its clients, and nobody has seen
+// the high watermark. That topic is gone.
+bool Replication::WasDeleted(const std::string& topic) const {
+  const auto nodes = topics_.find(topic);
+  return nodes == topics_.end() || !nodes->second.record || nodes->second.record->deleting ||
+         recreated_.contains(topic);
+}
+
 template <typename Fn>
 bool Replication::AnyOfName(const std::string& topic, int32_t partition, Fn fn) const {
   auto it = names_.find({topic, partition});
@@ -35,10 +43,12 @@ bool Replication::AnyOfName(const std::string& topic, int32_t partition, Fn fn) 
 void Replication::OnAcknowledged(const std::string& who, const std::string& topic,
                                  int32_t partition, int64_t base_offset,
                                  const std::vector<RecordId>& records) {
+  bool is_above = false;  // of one that has or had this name
   const bool found = AnyOfName(topic, partition, [&](const Ghost& ghost) {
     if (ghost.may_have_lost) return true;
     for (size_t i = 0; i < records.size(); ++i) {
       const int64_t offset = base_offset + static_cast<int64_t>(i);
+      if (offset >= ghost.end) is_above = true;
       if (base_offset < 0) {
         if (!ghost.offset_of.contains(records[i].value)) return false;
       } else if (offset >= ghost.end || ghost.records[static_cast<size_t>(offset)] != records[i]) {
@@ -47,7 +57,7 @@ void Replication::OnAcknowledged(const std::string& who, const std::string& topi
     }
     return true;
   });
-  if (found) return;
+  if (found || (is_above && WasDeleted(topic))) return;
   Fail("acknowledged-is-committed",
        absl::StrCat(who, " is told that ", records.front().ToString(), " and ", records.size() - 1,
                     " more are in ", topic, "-", partition, " at ", base_offset,
@@ -70,12 +80,7 @@ void Replication::OnConsumed(const std::string& who, const std::string& topic, i
     return expected == record;
   });
   if (found) return;
-  // A leader that commits and drops its replica in one step has told its consumers, and nobody has
-  // seen the high watermark. That topic is gone.
-  const auto nodes = topics_.find(topic);
-  const bool exists = nodes != topics_.end() && nodes->second.record &&
-                      !nodes->second.record->deleting && !recreated_.contains(topic);
-  if (!exists && is_above) return;
+  if (is_above && WasDeleted(topic)) return;
   Fail("consistent-read",
        absl::StrCat(who, " reads ", record.ToString(), " from ", topic, "-", partition, " at ",
                     offset, ", where ",
