@@ -34,9 +34,11 @@ struct Options {
   Duration tick = Seconds(2);
   uint32_t init_limit = 10;       // ticks: to find, hear and be synchronized by a leader
   uint32_t sync_limit = 5;        // ticks: to be heard from in broadcast
-  uint32_t snap_count = 100'000;  // transactions between two own snapshots, at most that; and ...
-  // ... in them at least this share of the bytes that a snapshot would have (percent), so that a
-  // great tree is not written over and over for the sake of small changes to it.
+  // Between two own snapshots there are at least so many transactions (drawn anew each time: from a
+  // half of it to all of it), ...
+  uint32_t snap_count = 100'000;
+  // ... and in them at least this share of the bytes that a snapshot would have (percent), so that
+  // a great tree is not written over and over for the sake of small changes to it.
   uint32_t snapshot_after_percent = 100;
   // Snapshots are written and sent in pieces of about this size (bytes), ...
   size_t snapshot_piece_bytes = 256 << 10;
