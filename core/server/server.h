@@ -32,8 +32,8 @@ struct Options {
   std::optional<BrokerRoleOptions> broker;
 
   Duration tick = Seconds(2);
-  uint32_t init_limit = 10;       // ticks: to find, hear and be synchronized by a leader
-  uint32_t sync_limit = 5;        // ticks: to be heard from in broadcast
+  uint32_t init_limit = 10;  // ticks: to find, hear and be synchronized by a leader
+  uint32_t sync_limit = 5;   // ticks: to be heard from in broadcast
   // Between two own snapshots there are at least so many transactions (drawn anew each time: from a
   // half of it to all of it), ...
   uint32_t snap_count = 100'000;
