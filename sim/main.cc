@@ -214,18 +214,8 @@ int Main(int argc, char** argv) {
   app.footer(
       "Exit status: 0 nothing wrong, 1 an invariant failed (its name, the seed and the command\n"
       "that replays it come last), 2 usage or bad file.");
-  const CLI::Validator known_rule(
-      [](std::string& name) {
-        return IsRule(name) ? std::string() : "there is no rule " + name + " (see: list rules)";
-      },
-      "RULE");
-  const CLI::Validator known_scenario(
-      [](std::string& name) {
-        return FindScenario(name) != nullptr
-                   ? std::string()
-                   : "there is no scenario " + name + " (see: list scenarios)";
-      },
-      "SCENARIO");
+  const CLI::Validator known_rule = KnownRule();
+  const CLI::Validator known_scenario = KnownScenario();
 
   RunArguments run;
   CLI::App* run_command = app.add_subcommand("run", "Runs one seed, twice, and compares the two");

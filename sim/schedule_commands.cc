@@ -100,19 +100,27 @@ void PrintFailure(const RunOptions& options, const Failure& failure, const std::
   }
 }
 
-ScheduleCommands::ScheduleCommands(CLI::App* app) {
-  const CLI::Validator known_rule(
+CLI::Validator KnownRule() {
+  return CLI::Validator(
       [](std::string& name) {
         return IsRule(name) ? std::string() : "there is no rule " + name + " (see: list rules)";
       },
       "RULE");
-  const CLI::Validator known_scenario(
+}
+
+CLI::Validator KnownScenario() {
+  return CLI::Validator(
       [](std::string& name) {
         return FindScenario(name) != nullptr
                    ? std::string()
                    : "there is no scenario " + name + " (see: list scenarios)";
       },
       "SCENARIO");
+}
+
+ScheduleCommands::ScheduleCommands(CLI::App* app) {
+  const CLI::Validator known_rule = KnownRule();
+  const CLI::Validator known_scenario = KnownScenario();
   replay_ = app->add_subcommand("replay", "Runs the schedule of a failed run");
   replay_->add_option("schedule", file_, "The file that the failed run has written")->required();
   replay_->add_option("--trace", trace_file_, "Write one line per event ('-': to the screen)");

@@ -18,6 +18,10 @@ inline constexpr const char* kFailuresDirectory = "failures";
 // schedule, "" if there is none. (The invariant, the seed and the replay come last: a contract.)
 void PrintFailure(const RunOptions& options, const Failure& failure, const std::string& path);
 
+// What --break and --scenario accept.
+CLI::Validator KnownRule();
+CLI::Validator KnownScenario();
+
 class ScheduleCommands {
  public:
   explicit ScheduleCommands(CLI::App* app);
