@@ -40,35 +40,24 @@ class LogCrashPoints : public testing::TestWithParam<Parameters> {
     return options;
   }
 
-  static bool Run(LogHarness* h, uint64_t* budget) {
-    h->Flush();
-    while (true) {
-      if (h->waiting() == 0) return true;
-      if (*budget == 0) return false;
-      --*budget;
-      h->ExecuteOne();
-      if (!h->fatal().empty()) return false;
-    }
-  }
-
   // One life of a server, from an empty disk. False: cut short.
   static bool Script(LogHarness* h, uint64_t budget) {
     h->Restart();
-    if (!Run(h, &budget)) return false;
+    if (!h->RunWithin(&budget)) return false;
     EXPECT_EQ(h->CheckRecovered(), "");
     h->SetBrokerEpoch(7);
     const LogNumber a = h->Create("a", 0);
     const LogNumber b = h->Create("b", 3, {5, 6}, 100);
     for (int i = 0; i < 6; ++i) h->Append(a, 1, 1 + i % 2, 30);
     h->Append(b, 1, 2, 20);
-    if (!Run(h, &budget)) return false;
+    if (!h->RunWithin(&budget)) return false;
     for (int i = 0; i < 6; ++i) h->Append(a, 2, 1, 40);
     h->Snapshot(a, h->Now().logs.at(a).extent.end);
     h->Flush();
     h->Do(a, LogTruncate{9});  // while the batch before is under way
     h->Do(a, LogEpoch{{3, 9}});
     for (int i = 0; i < 4; ++i) h->Append(a, 3, 2, 30);
-    if (!Run(h, &budget)) return false;
+    if (!h->RunWithin(&budget)) return false;
     h->Do(a, LogTruncate{4});
     h->Append(a, 5, 3, 60);
     h->Do(a, LogTruncate{5});  // into a batch
@@ -79,19 +68,19 @@ class LogCrashPoints : public testing::TestWithParam<Parameters> {
     h->Append(c, 6, 1, 20);
     h->Flush();
     h->Delete(c);
-    if (!Run(h, &budget)) return false;
+    if (!h->RunWithin(&budget)) return false;
     const LogNumber again = h->Create("c", 0);  // the same directory
     for (int i = 0; i < 5; ++i) h->Append(again, 8, 1, 50);
     h->Delete(b);
     h->Do(a, LogStart{3});
     for (int i = 0; i < 8; ++i) h->Append(a, 8, 2, 40);
     h->SetBrokerEpoch(8);
-    if (!Run(h, &budget)) return false;
+    if (!h->RunWithin(&budget)) return false;
     h->Do(a, LogStart{h->Now().logs.at(a).extent.end - 3});
     h->Snapshot(a, h->Now().logs.at(a).extent.end);
     h->Append(a, 9, 1, 10);
     h->Checkpoint();
-    return Run(h, &budget);
+    return h->RunWithin(&budget);
   }
 
   static void Recover(LogHarness* h, uint64_t way, const std::string& where) {

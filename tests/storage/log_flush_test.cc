@@ -21,42 +21,31 @@ StoreOptions Options() {
   return options;
 }
 
-bool Run(LogHarness* h, uint64_t* budget) {
-  h->Flush();
-  while (true) {
-    if (h->waiting() == 0) return true;
-    if (*budget == 0) return false;
-    --*budget;
-    h->ExecuteOne();
-    if (!h->fatal().empty()) return false;
-  }
-}
-
 bool Script(LogHarness* h, uint64_t budget) {
   h->Restart();
-  if (!Run(h, &budget)) return false;
+  if (!h->RunWithin(&budget)) return false;
   const LogNumber a = h->Create("a", 0);
   const LogNumber c = h->Create("c", 0);
   for (int i = 0; i < 8; ++i) h->Append(a, 1, 1 + i % 2, 30);
   for (int i = 0; i < 3; ++i) h->Append(c, 1, 1, 30);
-  if (!Run(h, &budget)) return false;
+  if (!h->RunWithin(&budget)) return false;
   h->Do(a, LogTruncate{9});
   h->Append(a, 2, 1, 30);
   h->Append(a, 2, 1, 30);
   h->Do(c, LogStart{2});
-  if (!Run(h, &budget)) return false;
+  if (!h->RunWithin(&budget)) return false;
   h->Do(a, LogTruncate{4});  // into the middle of what has been synced
   h->Do(a, LogEpoch{{4, 4}});
   for (int i = 0; i < 6; ++i) h->Append(a, 4, 1, 30);
   h->Delete(c);
-  if (!Run(h, &budget)) return false;
+  if (!h->RunWithin(&budget)) return false;
   const LogNumber again = h->Create("c", 0);  // the same directory
   for (int i = 0; i < 5; ++i) h->Append(again, 5, 1, 60);
   h->Do(a, LogStart{7});
-  if (!Run(h, &budget)) return false;
+  if (!h->RunWithin(&budget)) return false;
   h->Do(again, LogStart{40});  // emptied, above its end
   h->Append(again, 6, 1, 30);
-  return Run(h, &budget);
+  return h->RunWithin(&budget);
 }
 
 // What the epochs say is true of every batch.

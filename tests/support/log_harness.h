@@ -78,6 +78,18 @@ class LogHarness {
     while (fatal_.empty() && ExecuteOne()) {
     }
   }
+  // Flushes, and carries out what there is, at most `*budget` operations, which it counts down.
+  // False: that was not enough, or the store has given up.
+  bool RunWithin(uint64_t* budget) {
+    Flush();
+    while (waiting() > 0) {
+      if (*budget == 0) return false;
+      --*budget;
+      ExecuteOne();
+      if (!fatal_.empty()) return false;
+    }
+    return true;
+  }
   // Until an operation of this kind has been carried out. False: there is none.
   bool RunPast(Directory directory, OpKind kind) {
     while (fatal_.empty() && ExecuteOne()) {
