@@ -154,7 +154,6 @@ void Replication::OnNode(const std::string& path, std::string_view data, Zxid zx
     case Kind::kReplicas: {
       PartitionNodes& nodes = topics_[node.topic].partitions[node.partition];
       nodes.replicas = decoded(replication::DecodeReplicas(data));
-      nodes.replicas_min = std::min(nodes.replicas_min, nodes.replicas->replicas.size());
       return ProbeReassignment(&nodes);
     }
     case Kind::kIsr: {
@@ -588,7 +587,7 @@ void Replication::OnView(uint32_t server, uint64_t incarnation, const PartitionI
   if (replica.log.unknown()) return;
   if ((leads || has_led) && view.high_watermark > p->ghost.end) {
     // What its ISR was before it resigned, nobody has seen.
-    if (leads && static_cast<int64_t>(isr_size) < MinInsync(p->topic, id.partition)) {
+    if (leads && static_cast<int64_t>(isr_size) < MinInsync(p->topic)) {
       Fail("commit-needs-min-insync",
            absl::StrCat("server ", server + 1, " commits ", Name(id, *p), " up to ",
                         view.high_watermark, " with an ISR of ", isr_size, ", and it was ",
@@ -635,18 +634,9 @@ void Replication::CheckNewLeader(uint32_t server, const PartitionId& id, Partiti
                     ", has what is committed only up to ", *at, " of ", p->ghost.end));
 }
 
-int64_t Replication::MinInsync(const std::string& topic, int32_t partition) const {
-  const auto set = min_insync_.find(topic);
-  int64_t least = set == min_insync_.end() ? 1 : set->second;
-  const auto nodes = topics_.find(topic);
-  if (nodes == topics_.end()) return least;
-  const auto at = nodes->second.partitions.find(partition);
-  if (at == nodes->second.partitions.end()) return least;
-  // A topic with fewer replicas than its minimum could never be written to.
-  if (at->second.replicas_min < static_cast<size_t>(least)) {
-    least = static_cast<int64_t>(at->second.replicas_min);
-  }
-  return least;
+int64_t Replication::MinInsync(const std::string& topic) const {
+  auto it = min_insync_.find(topic);
+  return it == min_insync_.end() ? 1 : it->second;
 }
 
 // ---- The ghost ---------------------------------------------------------------------------------

@@ -148,9 +148,6 @@ class Replication {
     bool reassigning = false;
     // While replicas are added or removed: the leader epoch in which that began.
     std::optional<replication::LeaderEpoch> moving_since;
-    // The fewest that it was assigned to so far. No more can be asked for, and its leader may not
-    // have heard yet that there are others.
-    size_t replicas_min = SIZE_MAX;
   };
   struct TopicNodes {
     std::optional<replication::TopicRecord> record;
@@ -192,8 +189,7 @@ class Replication {
   bool Holds(const PartitionGhost& p, uint32_t server) const;
   void ForgetBeyond(PartitionGhost* p, int64_t end);
   void OnLoss(PartitionGhost* p);
-  // How many must have what is committed, at least.
-  int64_t MinInsync(const std::string& topic, int32_t partition) const;
+  int64_t MinInsync(const std::string& topic) const;
   std::string Name(const replication::PartitionId& id, const PartitionGhost& p) const {
     return p.topic + "-" + std::to_string(id.partition);
   }
