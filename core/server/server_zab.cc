@@ -262,9 +262,8 @@ void Server::Impl::OnRecovered(storage::Recovered recovered) {
   StepPeer(zab::Wake{});
 }
 
-// Whether the journal since the last snapshot is as long as another one would be. With that, all
-// snapshots together never cost more than the journal, and a recovery reads no more than twice the
-// state, as long as the tree is.
+// Whether the transactions since the last snapshot are as long as another one would be: so all
+// snapshots together do not cost more than what they make unnecessary.
 bool Server::Impl::IsWorthASnapshot() const {
   constexpr uint64_t kNodeBytes = 88;  // of a znode in a snapshot, beside its path and data
   const coordination::Tree& tree = service_.tree();
