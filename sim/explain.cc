@@ -161,6 +161,7 @@ std::string Explain(RunOptions options, const Failure& failure) {
   options.sink_context = &seen;
   options.hash_log = nullptr;
   options.record = nullptr;
+  options.observer = nullptr;
   const RunResult result = RunSeed(options);
   const int64_t us = result.time.ns / 1000;
   std::string text = absl::StrCat(failure.invariant, " failed at ", us / 1'000'000, ".",

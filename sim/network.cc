@@ -30,6 +30,14 @@ Network::Connection* Network::Find(uint32_t node, ConnectionId id, int* end) {
   return &c;
 }
 
+std::optional<Network::Route> Network::RouteOf(uint32_t node, ConnectionId id) const {
+  const auto it = nodes_[node].by_id.find(id);
+  if (it == nodes_[node].by_id.end()) return std::nullopt;
+  const Connection& c = connections_[it->second];
+  const int end = c.end[0].node == node && c.end[0].id == id ? 0 : 1;
+  return Route{c.end[1 - end].node, c.link, c.generation * 2 + static_cast<uint64_t>(end)};
+}
+
 RandomStream& Network::DrawFor(Instant now, uint32_t from, uint32_t to) {
   if (streams_ != 0) {
     random_ = KeyedStream(seed_, streams_, Purpose::kNetwork, from * nodes_.size() + to, now);
@@ -414,7 +422,8 @@ void Network::DeliverBytes(Instant now, uint32_t slot, int direction, Bytes data
     ++cuts_;
   }
   const uint64_t size = data.size();
-  out->push_back({Delivery::Kind::kBytes, to.node, to.id, c.link, from.node, 0, std::move(data)});
+  out->push_back({Delivery::Kind::kBytes, to.node, to.id, c.link, from.node, 0, std::move(data),
+                  c.generation * 2 + static_cast<uint64_t>(direction)});
   if (from.open && c.link != LinkKind::kElection) NoteWritten(now, slot, direction, size);
 }
 

@@ -32,6 +32,7 @@ struct Delivery {
   uint32_t from = 0;  // the node at the other end
   uint64_t written = 0;
   Bytes data;
+  uint64_t stream = 0;  // of kBytes: as Route::stream
 };
 
 class Network {
@@ -49,6 +50,14 @@ class Network {
   void Close(Instant now, uint32_t node, ConnectionId id);
   void PauseReading(uint32_t node, ConnectionId id);
   void ResumeReading(Instant now, uint32_t node, ConnectionId id);
+
+  // Where bytes that `node` sends there go, for traces. Nothing if the connection is gone.
+  struct Route {
+    uint32_t to = 0;
+    server::LinkKind link = server::LinkKind::kClient;
+    uint64_t stream = 0;  // this direction of this connection, and never another one
+  };
+  std::optional<Route> RouteOf(uint32_t node, ConnectionId id) const;
 
   // ---- What happens to nodes.
   enum class NodeState : uint8_t {

@@ -41,10 +41,11 @@ void InstallCheckHook() { SetCheckHook(&ThrowFailure); }
 RunResult RunSeed(const RunOptions& options) {
   RunResult result;
   Trace trace(options.sink, options.sink_context);
+  trace.set_observer(options.observer);
   const Schedule* schedule = options.schedule;
-  const Plan plan = schedule != nullptr
-                        ? schedule->plan
-                        : DrawPlan(options.seed, *options.scenario, options.break_rules);
+  Plan plan = schedule != nullptr ? schedule->plan
+                                  : DrawPlan(options.seed, *options.scenario, options.break_rules);
+  plan.chaos = plan.chaos * options.length;
   Script script = schedule != nullptr ? Script(schedule) : Script();
   const bool scripted = schedule != nullptr || options.record != nullptr;
   std::optional<World> world;
@@ -53,6 +54,8 @@ RunResult RunSeed(const RunOptions& options) {
     world.emplace(plan, &trace, &result.probes, scripted ? &script : nullptr);
     world->set_hash_log(options.hash_log);
     world->set_until(options.until);
+    world->set_leak(options.leak);
+    world->set_meter(options.meter);
     world->Run();
   } catch (Failure& failure) {
     result.failure = std::move(failure);
@@ -79,6 +82,7 @@ RunResult RunSeed(const RunOptions& options) {
 }
 
 std::optional<std::string> FindDivergence(RunOptions options) {
+  options.observer = nullptr;
   std::vector<uint64_t> logs[2];
   for (std::vector<uint64_t>& log : logs) {
     options.hash_log = &log;

@@ -9,6 +9,7 @@
 
 #include "core/base/time.h"
 #include "sim/failure.h"
+#include "sim/meter.h"
 #include "sim/plan.h"
 #include "sim/probes.h"
 #include "sim/schedule.h"
@@ -22,7 +23,11 @@ struct RunOptions {
   std::vector<std::string> break_rules;
   Trace::Sink sink = nullptr;  // of trace lines
   void* sink_context = nullptr;
+  TraceObserver* observer = nullptr;
   std::vector<uint64_t>* hash_log = nullptr;  // the trace hash after each event
+  uint64_t (*leak)() = nullptr;               // see World::set_leak
+  Meter* meter = nullptr;                     // see World::set_meter
+  int64_t length = 1;                         // faults and work go on for so many times as long
   // Followed, instead of what `seed`, `scenario` and `break_rules` draw.
   const Schedule* schedule = nullptr;
   Schedule* record = nullptr;        // of a drawn run: is filled

@@ -31,8 +31,10 @@ uint64_t Checksum(std::string_view bytes) {
   return Mix64(sum ^ tail);
 }
 
-void Trace::Line(std::string_view who, std::string_view what, std::string_view detail) {
-  if (!on()) return;
+void Trace::Line(std::string_view who, std::string_view what, std::string_view detail,
+                 const Event* event) {
+  if (observer_ != nullptr) observer_->OnLine({now_, who, what, detail, event});
+  if (sink_ == nullptr) return;
   std::string line =
       absl::StrFormat("%5d.%06d  ", now_.ns / 1'000'000'000, now_.ns % 1'000'000'000 / 1000);
   line.append(who);

@@ -15,26 +15,11 @@ namespace {
 
 // A run that does this much is not going anywhere.
 constexpr uint64_t kEventsMax = 3'000'000;
+constexpr uint64_t kLeakAtEvent = 500;
 constexpr int64_t kUnixMsAtStart = 1'600'000'000'000;
 
 uint32_t NodesOf(const Plan& plan) {
   return plan.servers + plan.workload.clients + KafkaClientsOf(plan.brokers);
-}
-
-const char* KindName(Delivery::Kind kind) {
-  switch (kind) {
-    case Delivery::Kind::kAccepted:
-      return "accepted";
-    case Delivery::Kind::kConnected:
-      return "connected";
-    case Delivery::Kind::kBytes:
-      return "bytes";
-    case Delivery::Kind::kClosed:
-      return "closed";
-    case Delivery::Kind::kWritten:
-      return "written";
-  }
-  LS_UNREACHABLE();
 }
 
 }  // namespace
@@ -70,7 +55,7 @@ World::World(const Plan& plan, Trace* trace, Probes* probes, Script* script)
 World::~World() = default;
 
 void World::Run() {
-  if (trace_->on()) trace_->Line("plan", "", Describe(plan_));
+  TraceWorld();
   if (plan_.servers == 1) probes_->Hit(Probe::kSingleServer);
   if (plan_.servers == 7) probes_->Hit(Probe::kSevenServers);
   for (uint32_t s = 0; s < plan_.servers; ++s) {
@@ -90,6 +75,7 @@ void World::Run() {
     if (++events_ > kEventsMax) Fail("liveness-converge", "the run does not come to an end");
     trace_->set_now(now_);
     MixTask(due);
+    if (leak_ != nullptr && events_ == kLeakAtEvent) Leak();
     Handle(due);
     RunReadyTurns();
     if (hash_log_ != nullptr) hash_log_->push_back(trace_->hash());
@@ -154,13 +140,15 @@ void World::Handle(const Due& due) {
       trace_->Mix(static_cast<uint64_t>(done.error) ^ Checksum(done.data.view()));
       return Enqueue(task.who, server::FileOpDone{std::move(done)});
     }
-    case TaskKind::kClientWake:
+    case TaskKind::kClientWake: {
+      const Meter::Scope metered(meter_, MeterPart::kClients);
       if (KafkaClient* kafka = Kafka(task.who)) {
         kafka->OnWake(now_, &client_output_);
       } else {
         clients_[task.who]->OnWake(now_, &client_output_);
       }
       return CarryOutClient(task.who);
+    }
     case TaskKind::kFault:
     case TaskKind::kUndo:
       return faults_->OnTask(now_, task);
@@ -249,12 +237,15 @@ void World::RunTurn(uint32_t server) {
   Host& host = hosts_[server];
   const Instant local = host.clock.Local(now_);
   output_.Clear();
-  for (const server::Input& input : host.inbox) {
-    host.machine->Step(local, input, &output_);
-    if (output_.fatal.has_value()) break;
+  {
+    const Meter::Scope metered(meter_, MeterPart::kServers);
+    for (const server::Input& input : host.inbox) {
+      host.machine->Step(local, input, &output_);
+      if (output_.fatal.has_value()) break;
+    }
+    host.inbox.clear();
+    if (!output_.fatal.has_value()) host.machine->Flush(local, &output_);
   }
-  host.inbox.clear();
-  if (!output_.fatal.has_value()) host.machine->Flush(local, &output_);
   bool dies = false;
   for (const Event& event : output_.events) dies |= faults_->OnEvent(now_, server, event.kind);
   Observe(server, output_);
@@ -306,7 +297,10 @@ void World::CarryOut(uint32_t server, server::Output* output, bool partly) {
   for (size_t i = 0; i < ops; ++i) {
     storage::FileOp& op = output->file_ops[i];
     trace_->Mix((static_cast<uint64_t>(op.kind) << 56) ^ op.offset ^ (op.size << 24));
-    for (const Bytes& piece : op.data) trace_->Mix(Checksum(piece.view()));
+    {
+      const Meter::Scope metered(meter_, MeterPart::kTraceHash);
+      for (const Bytes& piece : op.data) trace_->Mix(Checksum(piece.view()));
+    }
     host.disk.Submit(now_, std::move(op));
   }
   for (size_t i = 0; i < dials; ++i) {
@@ -317,6 +311,7 @@ void World::CarryOut(uint32_t server, server::Output* output, bool partly) {
     network_.Dial(now_, server, dial.connection, dial.kind, *to);
   }
   for (size_t i = 0; i < sends; ++i) {
+    TraceSent(server, output->sends[i].connection, output->sends[i].data);
     network_.Send(now_, server, output->sends[i].connection, std::move(output->sends[i].data));
   }
   for (size_t i = 0; i < closes; ++i) network_.Close(now_, server, output->closes[i]);
@@ -444,10 +439,16 @@ std::optional<uint32_t> World::Leader() const {
 void World::Observe(uint32_t server, const server::Output& output) {
   Host& host = hosts_[server];
   ObserveEvents(server, output);
-  if (plan_.brokers.on) ObserveBroker(server, output);
+  if (plan_.brokers.on) {
+    const Meter::Scope metered(meter_, MeterPart::kReplication);
+    ObserveBroker(server, output);
+  }
   // First what was applied: the histories refer to the committed log.
   const int64_t committed_before = committed_.size();
-  ObserveApplied(server, output);
+  {
+    const Meter::Scope metered(meter_, MeterPart::kCommittedLog);
+    ObserveApplied(server, output);
+  }
   const zab::Peer* peer = host.machine->peer();
   if (peer == nullptr) return;
   if (!host.recovered) {
@@ -455,13 +456,17 @@ void World::Observe(uint32_t server, const server::Output& output) {
     if (host.incarnation > 1) probes_->Hit(Probe::kRestartedFromDisk);
     histories_.OnRecovered(server + 1, *peer);
   }
-  histories_.OnStep(server + 1, *peer, output.events);
+  {
+    const Meter::Scope metered(meter_, MeterPart::kHistories);
+    histories_.OnStep(server + 1, *peer, output.events);
+  }
   for (int64_t i = committed_before; i < committed_.size(); ++i) ObserveCommitted(server, i);
   const coordination::Tree& tree = host.machine->service().tree();
   const Zxid last = tree.last_zxid();
   if (last == host.applied && output.applied.empty()) return;
   host.applied = last;
   host.restored = true;
+  const Meter::Scope metered(meter_, MeterPart::kCommittedLog);
   committed_.OnState(server + 1, last, tree.digest(), &host.position);
 }
 
@@ -490,7 +495,8 @@ void World::ObserveEvents(uint32_t server, const server::Output& output) {
     probes_->Hit(event.kind);
     trace_->Mix((static_cast<uint64_t>(event.kind) << 48) ^ event.zxid.Packed() ^
                 (event.detail << 8) ^ event.peer.value);
-    if (trace_->on()) trace_->Line(ServerName(server), EventName(event.kind), event.ToString());
+    if (trace_->on())
+      trace_->Line(ServerName(server), EventName(event.kind), event.ToString(), &event);
     if (event.kind == EventKind::kSessionExpired) {
       const SessionId session{static_cast<int64_t>(event.detail)};
       CheckExpiry(server, session);
@@ -548,13 +554,22 @@ void World::ObserveApplied(uint32_t server, const server::Output& output) {
 
 void World::ObserveCommitted(uint32_t server, int64_t index) {
   const CommittedEntry& entry = committed_.at(index);
-  histories_.OnCommitted(server + 1, entry);
+  {
+    const Meter::Scope metered(meter_, MeterPart::kHistories);
+    histories_.OnCommitted(server + 1, entry);
+  }
   const auto* close = std::get_if<coordination::CloseSessionTransaction>(&entry.transaction.body);
   if (close != nullptr && !close->paths_to_delete.empty()) {
     probes_->Hit(Probe::kEphemeralExpired);
   }
-  model_.Apply(entry);
-  if (plan_.brokers.on) replication_.OnCommitted(entry);
+  {
+    const Meter::Scope metered(meter_, MeterPart::kZnodeModel);
+    model_.Apply(entry);
+  }
+  if (plan_.brokers.on) {
+    const Meter::Scope metered(meter_, MeterPart::kReplication);
+    replication_.OnCommitted(entry);
+  }
   for (const Host& other : hosts_) {
     const zab::Peer* peer = other.machine == nullptr ? nullptr : other.machine->peer();
     if (peer != nullptr && peer->state() == zab::ServerState::kFollowing && !peer->established()) {
@@ -569,18 +584,11 @@ void World::Deliver(std::vector<Delivery>* deliveries) {
   for (Delivery& delivery : *deliveries) {
     trace_->Mix((static_cast<uint64_t>(delivery.kind) << 60) ^ (uint64_t{delivery.node} << 48) ^
                 delivery.connection.value ^ delivery.written);
-    if (!delivery.data.empty()) trace_->Mix(Checksum(delivery.data.view()));
-    if (trace_->on()) {
-      const bool to_server = delivery.node < plan_.servers;
-      const bool from_server = delivery.from < plan_.servers;
-      trace_->Line(
-          to_server ? ServerName(delivery.node) : absl::StrCat("c", delivery.node - plan_.servers),
-          KindName(delivery.kind),
-          absl::StrCat(server::ToString(delivery.link), " ", delivery.connection.ToString(),
-                       " with ", from_server ? "s" : "c",
-                       from_server ? delivery.from + 1 : delivery.from - plan_.servers, " ",
-                       delivery.data.size() + delivery.written, "B"));
+    if (!delivery.data.empty()) {
+      const Meter::Scope metered(meter_, MeterPart::kTraceHash);
+      trace_->Mix(Checksum(delivery.data.view()));
     }
+    TraceDelivery(delivery);
     if (delivery.node < plan_.servers) {
       DeliverToServer(std::move(delivery));
     } else {
@@ -613,6 +621,7 @@ void World::DeliverToServer(Delivery delivery) {
 }
 
 void World::DeliverToClient(Delivery delivery) {
+  const Meter::Scope metered(meter_, MeterPart::kClients);
   const uint32_t number = delivery.node - plan_.servers;
   if (KafkaClient* kafka = Kafka(number)) {
     if (delivery.kind == Delivery::Kind::kConnected) {
@@ -650,6 +659,7 @@ void World::CarryOutClient(uint32_t number) {
     network_.Dial(now_, node, dial.connection, link, dial.server);
   }
   for (ClientOutput::SendBytes& send : client_output_.sends) {
+    TraceSent(node, send.connection, send.data);
     network_.Send(now_, node, send.connection, std::move(send.data));
   }
   for (ConnectionId id : client_output_.closes) network_.Close(now_, node, id);

@@ -21,6 +21,7 @@
 #include "sim/client.h"
 #include "sim/host.h"
 #include "sim/kafka_client.h"
+#include "sim/meter.h"
 #include "sim/network.h"
 #include "sim/plan.h"
 #include "sim/probes.h"
@@ -49,6 +50,10 @@ class World {
   void set_until(Instant until) { until_ = until; }
   // The trace hash after each event, for the search of the first divergence. Off unless set.
   void set_hash_log(std::vector<uint64_t>* log) { hash_log_ = log; }
+  // A canary for the checks of determinism: something of the outside that gets in, once.
+  void set_leak(uint64_t (*leak)()) { leak_ = leak; }
+  // What checkers cost: each call of one is timed by the meter's clock. Off unless set.
+  void set_meter(Meter* meter) { meter_ = meter; }
 
   // ---- For faults. Servers are numbered from 0 here.
   uint32_t servers() const { return plan_.servers; }
@@ -86,6 +91,7 @@ class World {
   void DeliverToServer(Delivery delivery);
   void DeliverToClient(Delivery delivery);
   void Enqueue(uint32_t server, server::Input input);
+  void Leak();
   void RunReadyTurns();
   void RunTurn(uint32_t server);
   void Observe(uint32_t server, const server::Output& output);
@@ -115,6 +121,11 @@ class World {
   void CheckHealed();
   int64_t UnixMs(uint32_t server) const;
   std::string ServerName(uint32_t server) const { return "s" + std::to_string(server + 1); }
+  std::string NodeName(uint32_t node) const;
+  // In world_trace.cc.
+  void TraceWorld() const;
+  void TraceSent(uint32_t node, ConnectionId connection, const Bytes& data) const;
+  void TraceDelivery(const Delivery& delivery) const;
   void MixTask(const Due& due);
   bool absent(uint32_t client) const { return script_ != nullptr && script_->absent(client); }
   // What the host of a server draws for: of a world with keyed streams each is a stream of its own.
@@ -148,6 +159,8 @@ class World {
   server::Output output_;
   ClientOutput client_output_;
   std::vector<uint64_t>* hash_log_ = nullptr;
+  uint64_t (*leak_)() = nullptr;
+  Meter* meter_ = nullptr;
 };
 
 }  // namespace lockstep::sim
