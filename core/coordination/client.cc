@@ -71,6 +71,7 @@ void Client::GiveUp(Instant now, ClientOutput* output) {
 void Client::Lost(Instant now, ClientOutput* output) {
   LS_CHECK(link_ != Link::kNone);
   const bool was_up = link_ == Link::kUp;
+  const bool asked_for_session = link_ == Link::kHandshake && !session_;
   link_ = Link::kNone;
   timers_.StopAll();
   if (closing_) return Finish(ClientState::kClosed, ErrorCode::kConnectionLoss, output);
@@ -78,7 +79,10 @@ void Client::Lost(Instant now, ClientOutput* output) {
   FailSent(ErrorCode::kConnectionLoss, output);
   if (was_up) Enter(ClientState::kConnecting, output);
   ++failures_;
-  if (failures_ % order_.size() != 0) return Dial(now, output);
+  // A request for a session is a write that is carried out even if nobody waits for it any more.
+  // Made again at once by everybody whose answer is late, such writes are all that an ensemble has
+  // time for, and every answer is late.
+  if (failures_ % order_.size() != 0 && !asked_for_session) return Dial(now, output);
   const int64_t half = retry_.ns / 2;
   timers_.Set(Timer::kRetry, now + Duration{half + random_.Between(0, half)});
   retry_ = std::min(retry_ * 2, options_.retry_max);
@@ -122,6 +126,8 @@ void Client::OnConnected(Instant now, uint64_t connection, ClientOutput* output)
                                  .password = password_}),
            output);
   timers_.Stop(Timer::kPing);  // not before the session is up
+  // There is none yet that would end while this server takes its time.
+  if (!session_) timers_.Set(Timer::kDial, now + Milliseconds(timeout_ms_));
 }
 
 void Client::OnDisconnected(Instant now, uint64_t connection, ClientOutput* output) {

@@ -30,8 +30,9 @@ struct ClientOptions {
   int32_t session_timeout_ms = 10'000;  // asked for; the server may give another one
   uint32_t frame_bytes_max = 0xfffff;
   uint32_t requests_max = 10'000;  // sent or waiting to be sent; Call refuses more
-  // Between two rounds through all servers that failed: min after the first, then twice as long
-  // each time, up to max, less up to a half so that clients do not come in step.
+  // Between two rounds through all servers that failed, and after each server that was asked for a
+  // new session and did not give one: min after the first, then twice as long each time, up to max,
+  // less up to a half so that clients do not come in step.
   Duration retry_min = Milliseconds(100);
   Duration retry_max = Seconds(5);
 };

@@ -153,6 +153,7 @@ bool Broker::Impl::Try(Instant now, AdminOp* op, const DeleteTopic& request, Bro
   record.deleting = true;
   Transition transition;
   transition.SetData(TopicPath(request.topic), Encode(record), node->version);
+  GuardTopic(request.topic, record.id, &transition);
   // Dead brokers find it in their queues, or that the topic is gone, when they come back: nobody
   // waits for them (S31).
   for (int32_t partition : node->partitions) {
@@ -201,6 +202,7 @@ bool Broker::Impl::Try(Instant now, AdminOp* op, const CreatePartitions& request
   transition.Check(TopicPath(request.topic), node->version);
   AddPartitions(request.topic, present, plan.assignment, 0, count, metadata_.brokers(),
                 &transition);
+  GuardTopic(request.topic, node->record.id, &transition);
   Submit(now, op, transition, request.topic, output);
   return false;
 }
@@ -228,6 +230,7 @@ bool Broker::Impl::Try(Instant now, AdminOp* op, const SetTopicConfigs& request,
   }
   Transition transition;
   transition.SetData(TopicPath(request.topic), Encode(record), node->version);
+  GuardTopic(request.topic, record.id, &transition);
   Submit(now, op, transition, request.topic, output);
   return false;
 }
@@ -251,6 +254,7 @@ bool Broker::Impl::Try(Instant now, AdminOp* op, const replication::Reassign& re
     }
     if (op->begun && op->next == 0 && op->not_before == 0) return false;
     transition.Delete(path, view->requested_version);
+    GuardTopic(request.topic, node->record.id, &transition);
     Submit(now, op, transition, request.topic, output);
     return false;
   }
@@ -273,6 +277,7 @@ bool Broker::Impl::Try(Instant now, AdminOp* op, const replication::Reassign& re
   transition.Check(TopicPath(request.topic), node->version);
   if (!node->reassigned) transition.Create(ReassignedTopicPath(request.topic), "");
   transition.Create(path, Encode(ReassignedRecord{*request.replicas}));
+  GuardTopic(request.topic, node->record.id, &transition);
   Submit(now, op, transition, request.topic, output);
   return false;
 }
@@ -312,6 +317,7 @@ bool Broker::Impl::Try(Instant now, AdminOp* op, const ElectPreferred& request,
   Transition transition;
   transition.Check(IsrPath(state.topic, request.partition), state.isr_version);
   transition.Delete(LeaderPath(state.topic, request.partition));
+  GuardTopic(request.topic, state.id.topic, &transition);
   Submit(now, op, transition, request.topic, output);
   return false;
 }
@@ -342,6 +348,7 @@ void Broker::Impl::RemoveTopic(Instant now, const std::string& topic,
                                const MetadataCache::TopicNode& node, BrokerOutput* output) {
   Transition transition;
   transition.Check(TopicPath(topic), node.version);
+  GuardTopic(topic, node.record.id, &transition);
   size_t left = node.partitions.size();
   for (int32_t partition : node.partitions) {
     if (transition.size() + 8 > kTransitionOperationsMax) break;
@@ -350,6 +357,7 @@ void Broker::Impl::RemoveTopic(Instant now, const std::string& topic,
   }
   if (left == 0) {
     if (node.reassigned) transition.Delete(ReassignedTopicPath(topic));
+    transition.Delete(TopicIdPath(topic, node.record.id));
     transition.Delete(TopicPath(topic));
   }
   Multi(

@@ -219,6 +219,11 @@ class Broker::Impl : public FetchServer::Host {
   int32_t Guarded(int32_t version) const {
     return options_.rules.compare_versions ? version : coordination::kAnyVersion;
   }
+  // The transition is refused if the topic of that id is gone, whatever has its name now.
+  void GuardTopic(std::string_view topic, const Uuid& id, Transition* transition) const {
+    if (!options_.rules.compare_topic_ids) return;
+    transition->Check(TopicIdPath(topic, id), coordination::kAnyVersion);
+  }
 
   // ---- broker_queue.cc
   void SendStateChange(BrokerId to, StateChange change);

@@ -404,6 +404,7 @@ void Broker::Impl::Elect(Instant now, Hosted* hosted, const PartitionView& view,
   transition.Create(LeaderPath(state.topic, partition),
                     Encode(LeaderRecord{options_.broker, epoch}),
                     /*ephemeral=*/true);
+  GuardTopic(state.topic, state.id.topic, &transition);
   state.leader = options_.broker;
   state.leader_epoch = epoch;
   state.isr = plan.isr;
@@ -483,6 +484,7 @@ void Broker::Impl::WriteIsr(Instant now, Hosted* hosted, PartitionOutput::IsrCha
                      Guarded(change.from_version));
   // Every election changes the version of the ISR, so that this can only be our leader znode.
   transition.Check(LeaderPath(hosted->topic, partition), coordination::kAnyVersion);
+  GuardTopic(hosted->topic, hosted->id.topic, &transition);
   hosted->writing = Hosted::Writing::kIsr;
   Multi(
       now, transition,
@@ -590,6 +592,7 @@ void Broker::Impl::Reassign(Instant now, Hosted* hosted, const PartitionView& vi
   } else {
     transitions.back().Check(LeaderPath(topic, partition), coordination::kAnyVersion);
   }
+  for (Transition& each : transitions) GuardTopic(topic, state.id.topic, &each);
 
   auto announce = [this, to, changes] {
     size_t i = 0;
@@ -684,6 +687,7 @@ void Broker::Impl::HandOver(Instant now, Hosted* hosted, BrokerOutput* output) {
   Transition transition;
   transition.Check(IsrPath(state.topic, partition), Guarded(state.isr_version));
   transition.Delete(LeaderPath(state.topic, partition));
+  GuardTopic(state.topic, state.id.topic, &transition);
   hosted->writing = Hosted::Writing::kHandOver;
   Emit(output, EventKind::kHandedOver, static_cast<uint64_t>(state.leader_epoch.value), "",
        state.replicas[0], LogName(state.topic, partition));

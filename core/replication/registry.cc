@@ -73,6 +73,9 @@ std::string BrokerPath(BrokerId broker) { return Under(kBrokerIdsPath, broker.To
 std::string LineagePath(BrokerId broker) { return Under(kLineagePath, broker.ToString()); }
 std::string StatePath(BrokerId broker) { return Under(kStatePath, broker.ToString()); }
 std::string TopicPath(std::string_view topic) { return Under(kTopicsPath, topic); }
+std::string TopicIdPath(std::string_view topic, const Uuid& id) {
+  return TopicPath(topic) + "/id-" + id.ToString();
+}
 std::string PartitionPath(std::string_view topic, int32_t partition) {
   return Under(TopicPath(topic), std::to_string(partition));
 }

@@ -35,6 +35,9 @@ std::string BrokerPath(BrokerId broker);   // its registration; ephemeral
 std::string LineagePath(BrokerId broker);  // its LineageRecord
 std::string StatePath(BrokerId broker);    // its state-change queue
 std::string TopicPath(std::string_view topic);
+// Exists as long as the topic of that id does. Versions begin at 0 again when a topic is deleted
+// and made again under its name; only the existence of this node tells the two apart in a `multi`.
+std::string TopicIdPath(std::string_view topic, const Uuid& id);
 std::string PartitionPath(std::string_view topic, int32_t partition);
 std::string ReplicasPath(std::string_view topic, int32_t partition);
 std::string IsrPath(std::string_view topic, int32_t partition);
@@ -45,7 +48,8 @@ std::string ReassignedPath(std::string_view topic, int32_t partition);
 // What a path under /brokers is.
 struct Node {
   enum class Kind : uint8_t {
-    kOther,  // nothing that is read: parents without data, other brokers' queues, foreign nodes
+    kOther,  // nothing that is read: parents without data, other brokers' queues, ids of topics,
+             // foreign nodes
     kBrokerIds,
     kBroker,
     kTopics,

@@ -45,6 +45,8 @@ const std::vector<RuleEntry>& AllRules() {
        "a leader without a session acknowledges while another is elected (S3, S23)"},
       {"compare_versions", &Rules::compare_versions,
        "a stale leader overwrites the ISR and the leader of its successor (S6, S14, S23)"},
+      {"compare_topic_ids", &Rules::compare_topic_ids,
+       "a late write of a deleted topic changes the one of its name (KIP-516)"},
       {"keep_both_isrs_while_unknown", &Rules::keep_both_isrs_while_unknown,
        "an ISR change whose answer was lost is taken for one that did not happen (KIP-497)"},
       {"new_epoch_for_every_leader", &Rules::new_epoch_for_every_leader,

@@ -69,6 +69,9 @@ struct Rules {
   // ---- The coordination service.
   // Every write of a partition's state names the version it was computed from. S6, S14, S23.
   bool compare_versions = true;
+  // ... and the id of the topic: a topic that is deleted and made again has the same versions
+  // again. KIP-516.
+  bool compare_topic_ids = true;
   // An ISR change whose outcome is unknown keeps both sets until it is known. KIP-497.
   bool keep_both_isrs_while_unknown = true;
   // Every leader incarnation has an epoch of its own, also the same broker after a restart. S8;

@@ -196,21 +196,25 @@ std::vector<Transition> CreateTopicTransitions(const std::string& topic, TopicRe
                                                const std::map<BrokerId, BrokerState>& live) {
   constexpr size_t kPartitions = (kTransitionOperationsMax - 2) / kOperationsPerPartition;
   const bool whole = assignment.size() <= kPartitions;
+  const std::string id_path = TopicIdPath(topic, record.id);
   std::vector<Transition> transitions;
   for (size_t begin = 0; begin < assignment.size(); begin += kPartitions) {
     Transition& transition = transitions.emplace_back();
     if (begin == 0) {
       if (!whole) record.creator = creator;
       transition.Create(TopicPath(topic), Encode(record));
+      transition.Create(id_path, "");
     } else {
-      transition.Check(TopicPath(topic), 0);
+      transition.Check(TopicPath(topic), 0).Check(id_path, coordination::kAnyVersion);
     }
     AddPartitions(topic, 0, assignment, begin, std::min(begin + kPartitions, assignment.size()),
                   live, &transition);
   }
   if (!whole) {
     record.creator = {};
-    transitions.emplace_back().SetData(TopicPath(topic), Encode(record), 0);
+    transitions.emplace_back()
+        .SetData(TopicPath(topic), Encode(record), 0)
+        .Check(id_path, coordination::kAnyVersion);
   }
   return transitions;
 }

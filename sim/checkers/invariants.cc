@@ -77,6 +77,7 @@ const std::vector<InvariantInfo>& AllInvariants() {
        "a leader waits for every replica that could be elected in its place"},
       {"one-leader-per-partition-epoch", "an epoch of a partition has one leader"},
       {"leader-epochs-rise", "a partition's epoch never goes back"},
+      {"topic-keeps-its-id", "a topic has one id until it is deleted"},
       {"leader-in-isr", "a partition's leader is a member of its ISR, which is of its epoch"},
       {"isr-is-assigned", "a partition's ISR are replicas that are assigned to it"},
       {"high-watermark-monotone", "a leader's high watermark never goes back"},

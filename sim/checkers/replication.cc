@@ -132,8 +132,14 @@ void Replication::OnNode(const std::string& path, std::string_view data, Zxid zx
     }
     case Kind::kTopic: {
       TopicNodes& topic = topics_[node.topic];
+      const std::optional<Uuid> id =
+          topic.record ? std::make_optional(topic.record->id) : std::nullopt;
       if (!topic.record && recreated_.contains(node.topic)) probes_->Hit(Probe::kTopicRecreated);
       topic.record = decoded(replication::DecodeTopic(data));
+      if (id && *id != topic.record->id) {
+        Fail("topic-keeps-its-id", absl::StrCat(path, " goes from id ", id->ToString(), " to ",
+                                                topic.record->id.ToString()));
+      }
       if (topic.record->deleting) recreated_.insert(node.topic);
       const auto& configs = topic.record->configs;
       if (auto it = configs.find("min.insync.replicas"); it != configs.end()) {

@@ -146,6 +146,20 @@ TEST_F(ClientMachineTest, ADialThatIsNotAnsweredIsGivenUp) {
   EXPECT_THAT(out.dials, SizeIs(2));
 }
 
+// Seed 813 of `brokers-network`.
+TEST_F(ClientMachineTest, AServerThatWasAskedForASessionGetsTheTimeToMakeIt) {
+  client.OnConnected(now, out.dials[0].connection, &out);
+  const Instant asked = now;
+  WakeAtDeadline();
+
+  EXPECT_EQ(now - asked, Milliseconds(10'000));
+  EXPECT_THAT(out.closes, SizeIs(1));
+  EXPECT_THAT(out.dials, SizeIs(1));  // it waits before it asks another one
+  WakeAtDeadline();
+  EXPECT_THAT(out.dials, SizeIs(2));
+  EXPECT_GE(now - asked, Milliseconds(10'050));
+}
+
 TEST_F(ClientMachineTest, WhatComesFromAnOldConnectionIsIgnored) {
   const uint64_t old = out.dials[0].connection;
   Fail();

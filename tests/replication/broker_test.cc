@@ -257,6 +257,33 @@ TEST(Broker, ADeletedTopicIsGoneEverywhereAndOneOfItsNameIsAnother) {
   EXPECT_EQ(cluster.Replica(2, "t", 0)->log_end(), 1);
 }
 
+// Seed 730 of `brokers-network`: a znode that is made again begins with version 0 again.
+TEST(Broker, ALateWriteOfADeletedTopicDoesNotTouchTheOneOfItsName) {
+  for (bool guarded : {true, false}) {
+    Cluster cluster(3, [&](BrokerOptions* options) {
+      options->keep_in_sync_time = Seconds(1);
+      options->coordination.session_timeout_ms = 20'000;
+      options->rules.compare_topic_ids = guarded;
+    });
+    cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({3, 1, 2})});
+    ASSERT_TRUE(cluster.Commit("t", 0));
+    ASSERT_EQ(cluster.Leader("t", 0), 3);
+    cluster.HoldRequests(3, true);
+    cluster.Isolate(2, true);
+    cluster.Produce(3, "t", 0);
+    ASSERT_TRUE(cluster.RunUntil([&] { return cluster.EventCount(3, EventKind::kIsrShrink) > 0; }));
+
+    ASSERT_EQ(cluster.Admin(1, DeleteTopic{"t"}), AdminError::kNone);
+    ASSERT_EQ(cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2, 3})}),
+              AdminError::kNone);
+    ASSERT_EQ(cluster.Leader("t", 0), 1);
+    cluster.HoldRequests(3, false);
+    cluster.Run();
+
+    EXPECT_EQ(cluster.Isr("t", 0).size(), guarded ? 3u : 2u);
+  }
+}
+
 TEST(Broker, ADeadBrokerDoesNotHoldUpADeletionAndCleansUpWhenItComesBack) {
   Cluster cluster(3);
   cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2, 3})});
@@ -463,6 +490,7 @@ TEST(Broker, HalfOfACreationWhoseCreatorIsGoneIsRemoved) {
   Cluster cluster(1);
   cluster.client.Create("/brokers/topics/half", 0,
                         R"({"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","creator":1})");
+  cluster.client.Create("/brokers/topics/half/id-AAAAAAAAAAAAAAAAAAAAAQ");
   cluster.client.Create("/brokers/topics/half/0");
   cluster.Advance(Seconds(1));
 

@@ -80,6 +80,15 @@ void Cluster::Stop(int32_t id) {
   Crash(id);
 }
 
+void Cluster::HoldRequests(int32_t id, bool held) {
+  Node& node = nodes_.at(id);
+  node.hold_requests = held;
+  if (held) return;
+  for (const auto& [connection, data] : std::exchange(node.held_requests, {})) {
+    if (!ensemble.closed(connection)) ensemble.Send({1}, connection, data);
+  }
+}
+
 void Cluster::CutOff(int32_t id, bool cut) {
   Node& node = nodes_.at(id);
   node.cut = cut;
@@ -204,7 +213,10 @@ void Cluster::Carry(int32_t id, BrokerOutput* output) {
   }
   for (const auto& send : output->coordination.sends) {
     auto at = node.coordination.find(send.connection);
-    if (at != node.coordination.end() && !ensemble.closed(at->second)) {
+    if (at == node.coordination.end() || ensemble.closed(at->second)) continue;
+    if (node.hold_requests) {
+      node.held_requests.emplace_back(at->second, send.data);
+    } else {
       ensemble.Send({1}, at->second, send.data);
     }
   }

@@ -40,7 +40,9 @@ class Cluster {
   void Stop(int32_t id);
   // No byte between the broker and the coordination service, in both directions.
   void CutOff(int32_t id, bool cut);
-  // Nor between brokers.
+  // What the broker sends to the coordination service arrives only when it is no longer held.
+  void HoldRequests(int32_t id, bool held);
+  // No byte between the broker and other brokers.
   void Isolate(int32_t id, bool isolated) { nodes_.at(id).isolated = isolated; }
   // The process does not run, and its clock does.
   void Pause(int32_t id, bool paused) { nodes_.at(id).paused = paused; }
@@ -102,6 +104,8 @@ class Cluster {
     bool cut = false;
     bool paused = false;
     bool hold_disk = false;
+    bool hold_requests = false;
+    std::vector<std::pair<ConnectionId, Bytes>> held_requests;
     uint64_t durable = 0;  // the last write that the broker was told of
     uint64_t written = 0;
     std::map<EventKind, size_t> events;

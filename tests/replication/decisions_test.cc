@@ -265,7 +265,7 @@ TEST(Topics, ALargeTopicExistsOnlyWithItsLastTransition) {
   const std::map<BrokerId, BrokerState> live = {{{1}, {.id = {1}, .incarnation = {5}}}};
   const auto small = CreateTopicTransitions("t", {.id = {1, 1}}, {5}, {{{1}}, {{1}}}, live);
   EXPECT_THAT(small, SizeIs(1));
-  EXPECT_EQ(small[0].size(), 7u);
+  EXPECT_EQ(small[0].size(), 8u);
 
   const auto large = CreateTopicTransitions("t", {.id = {1, 1}}, {5},
                                             std::vector<Brokers>(1000, Brokers{{1}}), live);

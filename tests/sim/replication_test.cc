@@ -270,6 +270,15 @@ TEST_F(ReplicationTest, AnEpochThatIsTakenBackIsSeen) {
   EXPECT_EQ(InvariantOf([&] { SetIsr(5, {}); }), "znodes-are-readable");
 }
 
+TEST_F(ReplicationTest, AnotherTopicsIdIsSeen) {
+  EXPECT_EQ(InvariantOf([&] {
+              Commit(coordination::SetDataTransaction{
+                  .path = replication::TopicPath(kTopic),
+                  .data = Bytes::Copy(Encode(replication::TopicRecord{.id = {7, 7}}))});
+            }),
+            "topic-keeps-its-id");
+}
+
 TEST_F(ReplicationTest, ARecordThatNobodySentIsSeen) {
   Leads(0, 0, 0, 0);
   for (uint32_t s = 0; s < 3; ++s) Append(s, 0, 0, R(7));
