@@ -30,11 +30,6 @@ int UsageError(const std::string& what) {
   return kUsage;
 }
 
-void WriteLine(void* file, std::string_view line) {
-  std::fwrite(line.data(), 1, line.size(), static_cast<FILE*>(file));
-  std::fputc('\n', static_cast<FILE*>(file));
-}
-
 uint32_t Jobs(uint32_t wanted) {
   return wanted > 0 ? wanted : std::max(1u, std::thread::hardware_concurrency());
 }
@@ -89,6 +84,7 @@ void PrintFailure(const RunOptions& options, const Failure& failure, const std::
   if (!path.empty()) {
     std::printf("schedule: %s\n", path.c_str());
     std::printf("trace:    ./dev sim replay %s --trace trace.txt\n", path.c_str());
+    std::printf("picture:  ./dev sim replay %s --trace trace.html --format html\n", path.c_str());
     std::printf("shrink:   ./dev sim shrink %s\n", path.c_str());
     std::printf("replay:   ./dev sim replay %s\n", path.c_str());
   }
@@ -123,7 +119,7 @@ ScheduleCommands::ScheduleCommands(CLI::App* app) {
   const CLI::Validator known_scenario = KnownScenario();
   replay_ = app->add_subcommand("replay", "Runs the schedule of a failed run");
   replay_->add_option("schedule", file_, "The file that the failed run has written")->required();
-  replay_->add_option("--trace", trace_file_, "Write one line per event ('-': to the screen)");
+  trace_.AddOptions(replay_);
 
   shrink_ = app->add_subcommand("shrink", "Leaves out of a failing schedule what it can");
   shrink_->add_option("schedule", file_, "The file that the failed run has written");
@@ -168,18 +164,9 @@ int ScheduleCommands::Replay() {
   options.seed = schedule.plan.seed;
   options.scenario = FindScenario(schedule.scenario);
   options.break_rules = schedule.break_rules;
-  FILE* file = nullptr;
-  if (!trace_file_.empty()) {
-    file = trace_file_ == "-" ? stdout : std::fopen(trace_file_.c_str(), "w");
-    if (file == nullptr) {
-      return UsageError(absl::StrCat("cannot write ", trace_file_, ": ", std::strerror(errno)));
-    }
-    options.sink = &WriteLine;
-    options.sink_context = file;
-  }
+  if (!trace_.Begin(absl::StrCat("./dev sim replay ", file_), &options)) return kUsage;
   const RunResult result = RunSeed(options);
-  if (file != nullptr && file != stdout) std::fclose(file);
-  options.sink = nullptr;
+  if (!trace_.End(result, &options)) return kUsage;
   std::printf("%llu events, %lld transactions, %lld ms of simulated time\n",
               static_cast<unsigned long long>(result.events),
               static_cast<long long>(result.committed),

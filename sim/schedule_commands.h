@@ -7,6 +7,7 @@
 
 #include "sim/failure.h"
 #include "sim/run.h"
+#include "sim/trace_output.h"
 #include "sim/zoo.h"
 
 namespace lockstep::sim {
@@ -38,7 +39,7 @@ class ScheduleCommands {
   CLI::App* shrink_;
   CLI::App* zoo_;
   std::string file_;
-  std::string trace_file_;
+  TraceOutput trace_;
   uint64_t seed_ = 0;
   std::string scenario_ = "swarm";
   std::vector<std::string> break_rules_;
