@@ -14,14 +14,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "sim/campaign_result.h"
 #include "sim/purpose.h"
 #include "sim/run.h"
 #include "sim/schedule_commands.h"
@@ -56,21 +54,14 @@ struct Worker {
   std::string buffer;
 };
 
-struct FailedSeed {
-  uint64_t seed = 0;
-  Failure failure;
-};
+// Set by the first Ctrl-C, or when a batch system ends the job. The second one ends the process as
+// if nobody had listened.
+volatile sig_atomic_t interrupted = 0;
 
-struct Totals {
-  uint64_t seeds = 0;
-  uint64_t twice = 0;
-  uint64_t events = 0;
-  int64_t committed = 0;
-  int64_t world_ns = 0;
-  std::array<uint64_t, kProbes> probe_hits{};
-  std::array<uint64_t, kProbes> probe_seeds{};
-  std::vector<FailedSeed> failures;
-};
+void OnSignal(int number) {
+  interrupted = 1;
+  signal(number, SIG_DFL);
+}
 
 bool WriteAll(int fd, const char* data, size_t size) {
   while (size > 0) {
@@ -97,6 +88,9 @@ bool RunTwice(const CampaignOptions& options, uint64_t seed) {
 }
 
 [[noreturn]] void Work(const CampaignOptions& options, uint32_t number, Shared* shared, int pipe) {
+  // A terminal tells all processes; it is the parent that stops, and says what there is so far.
+  signal(SIGINT, SIG_IGN);
+  signal(SIGTERM, SIG_IGN);
   while (true) {
     const uint64_t stripe = shared->next_stripe.fetch_add(1);
     const uint64_t seed = options.first + options.shard - 1 + stripe * options.shards;
@@ -147,6 +141,8 @@ class Campaign {
       return 2;
     }
     shared_ = new (memory) Shared();
+    signal(SIGINT, &OnSignal);
+    signal(SIGTERM, &OnSignal);
     workers_.resize(std::min<uint32_t>(options_.jobs, 256));
     for (uint32_t i = 0; i < workers_.size(); ++i) StartWorker(i);
     while (AnyWorker() && !Over()) Poll();
@@ -157,11 +153,13 @@ class Campaign {
       close(worker.pipe);
     }
     if (terminal_) std::fprintf(stderr, "\r\033[K");
-    PrintSummary();
-    const bool written = WriteJson();
+    const CampaignResult result = Result();
+    const bool written = WriteFile(options_.json_file, ResultJson(result)) &&
+                         WriteFile(options_.junit_file, ResultJunit(result));
+    PrintSummary(result);
     munmap(memory, sizeof(Shared));
-    if (!written) return 2;
-    return totals_.failures.empty() ? 0 : 1;
+    if (!result.failures.empty()) return 1;
+    return interrupted != 0 ? kInterruptedStatus : written ? 0 : 2;
   }
 
  private:
@@ -195,6 +193,7 @@ class Campaign {
   }
 
   bool Over() const {
+    if (interrupted != 0) return true;
     if (totals_.failures.size() >= options_.failures_max) return true;
     return options_.seconds.has_value() && ElapsedMs() >= *options_.seconds * 1000;
   }
@@ -263,9 +262,27 @@ class Campaign {
     totals_.committed += report.committed;
     totals_.world_ns += report.world_ns;
     for (size_t i = 0; i < kProbes; ++i) {
-      totals_.probe_hits[i] += report.probes[i];
-      totals_.probe_seeds[i] += report.probes[i] > 0 ? 1 : 0;
+      probes_[i].times += report.probes[i];
+      probes_[i].seeds += report.probes[i] > 0 ? 1 : 0;
     }
+  }
+
+  CampaignResult Result() const {
+    CampaignResult result = totals_;
+    result.scenario = options_.scenario->name;
+    result.break_rules = options_.break_rules;
+    result.first = options_.first;
+    result.last = options_.last;
+    result.shard = options_.shard;
+    result.shards = options_.shards;
+    result.jobs = options_.jobs;
+    result.elapsed_ms = ElapsedMs();
+    result.stopped = interrupted != 0                                   ? "interrupted"
+                     : totals_.failures.size() >= options_.failures_max ? "failures"
+                     : options_.last && totals_.seeds >= SeedsWanted()  ? "seeds"
+                                                                        : "time";
+    for (size_t i = 0; i < kProbes; ++i) result.probes[AllProbes()[i].name] = probes_[i];
+    return result;
   }
 
   void AddFailure(uint64_t seed, Failure failure) {
@@ -275,7 +292,8 @@ class Campaign {
                 ReplayCommand(OptionsOf(options_, seed)).c_str());
     if (const std::string path = PathOf(seed); !path.empty()) std::printf("  %s\n", path.c_str());
     std::fflush(stdout);
-    totals_.failures.push_back({seed, std::move(failure)});
+    totals_.failures.push_back(
+        {seed, std::move(failure), ReplayCommand(OptionsOf(options_, seed)), PathOf(seed)});
   }
 
   // Of the failed seed's schedule; "" if its worker could not write one.
@@ -311,110 +329,49 @@ class Campaign {
       eta = options_.last.has_value() ? std::min(eta, left) : left;
     }
     permille = std::min<int64_t>(permille, 1000);
-    constexpr int kWidth = 30;
-    std::string bar(static_cast<size_t>(permille * kWidth / 1000), '#');
-    bar.resize(kWidth, '.');
-    const std::string line = absl::StrFormat(
-        "[%s] %3d%%  %d seeds  %d seeds/s  %dk events/s  ETA %d:%02d  %d failed", bar,
-        permille / 10, totals_.seeds, rate, totals_.events / static_cast<uint64_t>(ms), eta / 60,
-        eta % 60, totals_.failures.size());
-    std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
+    const std::string counts = absl::StrFormat(
+        "%3d%%  %d seeds  %d seeds/s  %dk events/s  ETA %d:%02d  %d failed", permille / 10,
+        totals_.seeds, rate, totals_.events / static_cast<uint64_t>(ms), eta / 60, eta % 60,
+        totals_.failures.size());
+    if (terminal_) {
+      constexpr int kWidth = 30;
+      std::string bar(static_cast<size_t>(permille * kWidth / 1000), '#');
+      bar.resize(kWidth, '.');
+      std::fprintf(stderr, "\r\033[K[%s] %s", bar.c_str(), counts.c_str());
+    } else {
+      std::fprintf(stderr, "%s\n", counts.c_str());
+    }
     std::fflush(stderr);
   }
 
-  void PrintSummary() const {
-    const uint64_t ms = static_cast<uint64_t>(std::max<int64_t>(1, ElapsedMs()));
-    const std::vector<ProbeInfo>& probes = AllProbes();
-    std::printf("%-32s %12s %12s\n", "probe", "seeds", "times");
-    size_t never = 0;
-    for (size_t i = 0; i < kProbes; ++i) {
-      const bool hit = totals_.probe_hits[i] > 0;
-      const bool missed = !hit && BelongsTo(probes[i], *options_.scenario);
-      if (!hit && !missed) continue;  // nothing here leads there
-      std::printf("%-32s %12llu %12llu%s\n", probes[i].name,
-                  static_cast<unsigned long long>(totals_.probe_seeds[i]),
-                  static_cast<unsigned long long>(totals_.probe_hits[i]), missed ? "  NEVER" : "");
-      never += missed ? 1 : 0;
-    }
-    std::printf(
-        "%llu seeds (%llu twice), %llu events, %lld transactions, %lld s of simulated time in "
-        "%llu.%03llu "
-        "s: %llu seeds/s, %llu events/s\n",
-        static_cast<unsigned long long>(totals_.seeds),
-        static_cast<unsigned long long>(totals_.twice),
-        static_cast<unsigned long long>(totals_.events), static_cast<long long>(totals_.committed),
-        static_cast<long long>(totals_.world_ns / 1'000'000'000),
-        static_cast<unsigned long long>(ms / 1000), static_cast<unsigned long long>(ms % 1000),
-        static_cast<unsigned long long>(totals_.seeds * 1000 / ms),
-        static_cast<unsigned long long>(totals_.events * 1000 / ms));
-    const bool cut_short = totals_.failures.size() >= options_.failures_max;
-    if (cut_short) {
+  void PrintSummary(const CampaignResult& result) const {
+    // A campaign that was cut short has not had its chance.
+    PrintResult(result, result.stopped == "seeds" || result.stopped == "time");
+    if (result.stopped == "failures") {
       std::printf("stopped at the bound of --failures %u\n", options_.failures_max);
-    } else if (never > 0) {  // a campaign that was cut short has not had its chance
-      std::printf("%zu %s never hit\n", never, never == 1 ? "probe was" : "probes were");
+    } else if (result.stopped == "interrupted") {
+      std::printf("interrupted: this is what there was so far\n");
     }
-    std::map<std::string, size_t> by_invariant;
-    for (const FailedSeed& failed : totals_.failures) ++by_invariant[failed.failure.invariant];
-    for (const auto& [invariant, count] : by_invariant) {
-      std::printf("%s failed in %zu %s\n", invariant.c_str(), count, count == 1 ? "seed" : "seeds");
-    }
-    if (totals_.failures.empty()) {
+    if (result.failures.empty()) {
       std::printf("nothing wrong\n");
       return;
     }
     // The smallest seed last, where the eye falls.
     const FailedSeed& first =
-        *std::min_element(totals_.failures.begin(), totals_.failures.end(),
+        *std::min_element(result.failures.begin(), result.failures.end(),
                           [](const FailedSeed& a, const FailedSeed& b) { return a.seed < b.seed; });
-    if (const std::string path = PathOf(first.seed); !path.empty()) {
-      return PrintFailure(OptionsOf(options_, first.seed), first.failure, path);
+    if (!first.schedule.empty()) {
+      return PrintFailure(OptionsOf(options_, first.seed), first.failure, first.schedule);
     }
     std::printf("%s failed: %s\n%s\n", first.failure.invariant.c_str(),
-                first.failure.detail.c_str(),
-                ReplayCommand(OptionsOf(options_, first.seed)).c_str());
-  }
-
-  bool WriteJson() const {
-    if (options_.json_file.empty()) return true;
-    FILE* file = options_.json_file == "-" ? stdout : std::fopen(options_.json_file.c_str(), "w");
-    if (file == nullptr) {
-      std::fprintf(stderr, "lockstep-sim: cannot write %s: %s\n", options_.json_file.c_str(),
-                   std::strerror(errno));
-      return false;
-    }
-    std::string text = absl::StrCat("{\"scenario\":\"", options_.scenario->name, "\",\"break\":[");
-    for (size_t i = 0; i < options_.break_rules.size(); ++i) {
-      absl::StrAppend(&text, i == 0 ? "\"" : ",\"", options_.break_rules[i], "\"");
-    }
-    absl::StrAppend(&text, "],\"first_seed\":", options_.first, ",\"seeds\":", totals_.seeds,
-                    ",\"seeds_twice\":", totals_.twice, ",\"events\":", totals_.events,
-                    ",\"transactions\":", totals_.committed);
-    absl::StrAppend(&text, ",\"simulated_ms\":", totals_.world_ns / 1'000'000,
-                    ",\"elapsed_ms\":", ElapsedMs(), ",\"jobs\":", options_.jobs,
-                    ",\"failures\":[");
-    for (size_t i = 0; i < totals_.failures.size(); ++i) {
-      const FailedSeed& failed = totals_.failures[i];
-      absl::StrAppend(&text, i == 0 ? "" : ",", "{\"seed\":", failed.seed, ",\"invariant\":\"",
-                      failed.failure.invariant, "\",\"detail\":\"",
-                      absl::Utf8SafeCEscape(failed.failure.detail), "\",\"command\":\"",
-                      ReplayCommand(OptionsOf(options_, failed.seed)), "\"}");
-    }
-    absl::StrAppend(&text, "],\"probes\":[");
-    for (size_t i = 0; i < kProbes; ++i) {
-      absl::StrAppend(&text, i == 0 ? "" : ",", "{\"name\":\"", AllProbes()[i].name,
-                      "\",\"seeds\":", totals_.probe_seeds[i], ",\"times\":", totals_.probe_hits[i],
-                      "}");
-    }
-    text += "]}\n";
-    const bool ok = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-    if (file != stdout) std::fclose(file);
-    return ok;
+                first.failure.detail.c_str(), first.command.c_str());
   }
 
   const CampaignOptions options_;
   Shared* shared_ = nullptr;
   std::vector<Worker> workers_;
-  Totals totals_;
+  CampaignResult totals_;  // what is counted; the rest is filled in at the end
+  std::array<ProbeCount, kProbes> probes_{};
   Clock::time_point started_;
   Clock::time_point last_shown_;
   bool terminal_ = false;

@@ -24,10 +24,15 @@ struct CampaignOptions {
   uint32_t failures_max = 20;          // then the campaign ends
   std::string directory = "failures";  // for the schedules of failed seeds
   std::string json_file;               // "" = none; "-" = standard output
+  std::string junit_file;              // likewise
 };
 
-// The exit status: 0 nothing wrong, 1 an invariant failed or a run was not deterministic, 2 the
-// JSON file cannot be written.
+// As a shell says of what was ended by SIGINT.
+inline constexpr int kInterruptedStatus = 130;
+
+// Runs until the seeds or the time are over, whichever is first, or until SIGINT or SIGTERM. The
+// exit status: 0 nothing wrong, 1 an invariant failed or a run was not deterministic, 2 a file
+// cannot be written, kInterruptedStatus if it was interrupted and nothing had failed.
 int RunCampaign(const CampaignOptions& options);
 
 }  // namespace lockstep::sim

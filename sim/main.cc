@@ -1,22 +1,17 @@
 // lockstep-sim: the command line of the simulator. docs/simulator.md tells how to use it.
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "core/coordination/rules.h"
 #include "core/replication/rules.h"
 #include "core/zab/rules.h"
-#include "sim/campaign.h"
+#include "sim/campaign_command.h"
 #include "sim/checkers/invariants.h"
 #include "sim/json_text.h"
 #include "sim/plan.h"
@@ -80,77 +75,6 @@ int Run(RunArguments& arguments) {
   return kInvariantFailed;
 }
 
-struct CampaignArguments {
-  std::string seeds;
-  std::string time;
-  std::string shard;
-  CampaignOptions options;
-  std::string scenario = "swarm";
-};
-
-std::optional<uint64_t> ParseNumber(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-int UsageError(const std::string& what) {
-  std::fprintf(stderr, "lockstep-sim: %s\nRun with --help for more information.\n", what.c_str());
-  return kUsage;
-}
-
-int RunManySeeds(CampaignArguments arguments) {
-  CampaignOptions& options = arguments.options;
-  options.scenario = FindScenario(arguments.scenario);
-  if (arguments.seeds.empty() && arguments.time.empty()) {
-    return UsageError("campaign needs --seeds A..B or --time 60s");
-  }
-  if (!arguments.seeds.empty()) {
-    const size_t dots = arguments.seeds.find("..");
-    const std::optional<uint64_t> first = ParseNumber(arguments.seeds.substr(0, dots));
-    const std::optional<uint64_t> last =
-        dots == std::string::npos ? first : ParseNumber(arguments.seeds.substr(dots + 2));
-    if (!first.has_value() || !last.has_value() || *last < *first) {
-      return UsageError("--seeds takes A..B, two numbers, the first not above the second: " +
-                        arguments.seeds);
-    }
-    options.first = *first;
-    options.last = *last;
-  }
-  if (!arguments.time.empty()) {
-    std::string_view text = arguments.time;
-    int64_t unit = 1;
-    if (text.ends_with('s'))
-      text.remove_suffix(1);
-    else if (text.ends_with('m')) {
-      unit = 60;
-      text.remove_suffix(1);
-    } else if (text.ends_with('h')) {
-      unit = 3600;
-      text.remove_suffix(1);
-    }
-    const std::optional<uint64_t> number = ParseNumber(text);
-    if (!number.has_value() || *number == 0) {
-      return UsageError("--time takes a number with s, m or h: " + arguments.time);
-    }
-    options.seconds = static_cast<int64_t>(*number) * unit;
-  }
-  if (!arguments.shard.empty()) {
-    const size_t slash = arguments.shard.find('/');
-    const std::optional<uint64_t> i = ParseNumber(arguments.shard.substr(0, slash));
-    const std::optional<uint64_t> n =
-        slash == std::string::npos ? std::nullopt : ParseNumber(arguments.shard.substr(slash + 1));
-    if (!i.has_value() || !n.has_value() || *i < 1 || *i > *n) {
-      return UsageError("--shard takes I/N with 1 <= I <= N: " + arguments.shard);
-    }
-    options.shard = static_cast<uint32_t>(*i);
-    options.shards = static_cast<uint32_t>(*n);
-  }
-  if (options.jobs == 0) options.jobs = std::max(1u, std::thread::hardware_concurrency());
-  return RunCampaign(options);
-}
-
 struct ListItem {
   std::string name;
   std::string says;
@@ -198,7 +122,9 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Exit status: 0 nothing wrong, 1 an invariant failed (its name, the seed and the command\n"
-      "that replays it come last), 2 usage or bad file.");
+      "that replays it come last), 2 usage or bad file, 130 a campaign was interrupted and "
+      "nothing\n"
+      "had failed.");
   const CLI::Validator known_rule = KnownRule();
   const CLI::Validator known_scenario = KnownScenario();
 
@@ -218,36 +144,7 @@ int Main(int argc, char** argv) {
   // Not for users: it is there to be caught (./dev ci).
   run_command->add_flag("--canary", run.canary, "Let the time in, which must be caught")->group("");
 
-  CampaignArguments campaign;
-  campaign.options.jobs = 0;
-  CLI::App* campaign_command = app.add_subcommand("campaign", "Runs many seeds on all cores");
-  campaign_command->add_option("--seeds", campaign.seeds, "A..B, both inclusive");
-  campaign_command->add_option("--time", campaign.time, "Stop after this long: 60s, 10m, 2h");
-  campaign_command->add_option("--jobs", campaign.options.jobs, "Processes (0: one per core)");
-  campaign_command->add_option("--scenario", campaign.scenario, "What may go wrong")
-      ->check(known_scenario)
-      ->capture_default_str();
-  campaign_command
-      ->add_option("--break", campaign.options.break_rules,
-                   "Switch rules off: a historic fault each")
-      ->delimiter(',')
-      ->check(known_rule);
-  campaign_command->add_option("--shard", campaign.shard,
-                               "I/N: run every N-th seed, from the I-th");
-  campaign_command->add_option("--failures", campaign.options.failures_max, "Stop after so many")
-      ->capture_default_str();
-  campaign_command
-      ->add_option("--twice", campaign.options.twice_percent,
-                   "Percent of the seeds that are run twice and compared")
-      ->check(CLI::Range(0, 100))
-      ->capture_default_str();
-  campaign_command
-      ->add_option("--out", campaign.options.directory,
-                   "Where schedules of failed seeds are written")
-      ->capture_default_str();
-  campaign_command->add_option("--json", campaign.options.json_file,
-                               "Write the result as JSON ('-': to the screen)");
-
+  CampaignCommand campaign(&app);
   ScheduleCommands schedules(&app);
 
   std::string what;
@@ -265,7 +162,7 @@ int Main(int argc, char** argv) {
   }
   InstallCheckHook();
   if (run_command->parsed()) return Run(run);
-  if (campaign_command->parsed()) return RunManySeeds(campaign);
+  if (campaign.parsed()) return campaign.Run();
   if (schedules.parsed()) return schedules.Run();
   return List(what, json);
 }
