@@ -10,19 +10,37 @@ namespace lockstep::kafka {
 namespace {
 
 constexpr int32_t kWaitMaxMs = 300'000;
+// Partitions of one request that are read at the same time (or one alone, however large).
+constexpr size_t kReadsMax = 64;
+// A request that lists many partitions is answered when it has so much, though it may allow more:
+// what is sent piece by piece stays in the processor's cache, and nobody waits for a large answer
+// to somebody else. Clients ask next for what they did not get (KIP-74).
+constexpr uint64_t kAnswerBytes = 4 << 20;
 
-// Cuts off what is not committed. Batches are committed as a whole.
-std::vector<Bytes> Committed(const std::vector<Bytes>& from, int64_t high_watermark,
-                             uint64_t bytes_max, uint64_t* size) {
-  std::vector<Bytes> result;
+struct Committed {
+  std::vector<Bytes> slices;
+  uint64_t bytes = 0;
+  int64_t end = 0;  // exclusive; 0: nothing
+};
+
+// What of `from` is committed, up to `bytes_max`. Batches are committed as a whole.
+Committed CommittedOf(const std::vector<Bytes>& from, int64_t high_watermark, uint64_t bytes_max) {
+  Committed committed;
   records::SlicedBatches batches(from);
   while (auto batch = batches.Next()) {
     if (batch->header.next_offset() > high_watermark) break;
-    if (*size + batch->header.size() > bytes_max) break;
-    *size += batch->header.size();
-    for (Bytes& slice : batch->slices) result.push_back(std::move(slice));
+    if (committed.bytes + batch->header.size() > bytes_max) break;
+    committed.bytes += batch->header.size();
+    committed.end = batch->header.next_offset();
   }
-  return result;
+  uint64_t left = committed.bytes;
+  for (const Bytes& slice : from) {
+    if (left == 0) break;
+    const uint64_t part = std::min<uint64_t>(left, slice.size());
+    committed.slices.push_back(slice.Slice(0, part));
+    left -= part;
+  }
+  return committed;
 }
 
 }  // namespace
@@ -54,8 +72,8 @@ void FrontEnd::Impl::StartFetch(CallId call) {
   ContinueFetch(call);
 }
 
-// A round over all partitions. Each is read after the one before: what has been read says how much
-// there is room for.
+// A round over all partitions. They are read several at a time, and taken in their order: what the
+// first ones have brought says how much there is room for.
 void FrontEnd::Impl::ContinueFetch(CallId call) {
   FetchCall& fetch = fetches_.at(call);
   Unpark(call, fetch);
@@ -70,6 +88,7 @@ void FrontEnd::Impl::ContinueFetch(CallId call) {
   }
   fetch.topic = 0;
   fetch.partition = 0;
+  fetch.reserved = 0;
   fetch.bytes = 0;
   fetch.news = false;
   FetchNext(call);
@@ -84,97 +103,124 @@ void FrontEnd::Impl::WakeFetch(CallId call) {
 void FrontEnd::Impl::FetchNext(CallId call) {
   FetchCall& fetch = fetches_.at(call);
   while (fetch.topic < fetch.request.topics.size()) {
-    const FetchRequest::Topic& topic = fetch.request.topics[fetch.topic];
-    if (fetch.partition == topic.partitions.size()) {
+    if (fetch.partition == fetch.request.topics[fetch.topic].partitions.size()) {
       fetch.topic++;
       fetch.partition = 0;
       continue;
     }
-    if (FetchOne(call, fetch, topic.topic, topic.partitions[fetch.partition],
-                 &fetch.response.responses[fetch.topic].partitions[fetch.partition])) {
-      return;  // being read
-    }
+    if (!FetchOne(call, fetch)) return;
     fetch.partition++;
   }
-  EndFetchRound(call);
+  if (fetch.reads.empty()) EndFetchRound(call);
 }
 
-// True: a read is under way.
-bool FrontEnd::Impl::FetchOne(CallId call, FetchCall& fetch, const std::string& topic,
-                              const FetchRequest::Partition& from, FetchResponse::Partition* to) {
-  const Led led = FindLed(topic, from.partition, from.current_leader_epoch);
+bool FrontEnd::Impl::FetchOne(CallId call, FetchCall& fetch) {
+  const FetchRequest::Topic& topic = fetch.request.topics[fetch.topic];
+  const FetchRequest::Partition& from = topic.partitions[fetch.partition];
+  FetchResponse::Partition& to = fetch.response.responses[fetch.topic].partitions[fetch.partition];
+  const Led led = FindLed(topic.topic, from.partition, from.current_leader_epoch);
   if (led.error != ErrorCode::kNone) {
-    to->error_code = led.error;
+    to.error_code = led.error;
     fetch.news = true;
-    return false;
+    return true;
   }
   const replication::Partition& partition = *led.partition;
-  to->high_watermark = partition.high_watermark();
-  to->last_stable_offset = partition.high_watermark();
-  to->log_start_offset = partition.log_start();
+  to.high_watermark = partition.high_watermark();
+  to.last_stable_offset = partition.high_watermark();
+  to.log_start_offset = partition.log_start();
   if (from.last_fetched_epoch >= 0) {
     // KIP-320: the consumer's position may be in a history that was cut off.
     const auto end = partition.EndOfEpoch({from.last_fetched_epoch});
     if (end && (end->epoch.value < from.last_fetched_epoch || end->end < from.fetch_offset)) {
-      to->diverging_epoch.epoch = end->epoch.value;
-      to->diverging_epoch.end_offset = end->end;
+      to.diverging_epoch.epoch = end->epoch.value;
+      to.diverging_epoch.end_offset = end->end;
       fetch.news = true;
-      return false;
+      return true;
     }
   }
   if (from.fetch_offset < partition.log_start() || from.fetch_offset > partition.log_end()) {
-    to->error_code = ErrorCode::kOffsetOutOfRange;
+    to.error_code = ErrorCode::kOffsetOutOfRange;
     fetch.news = true;
-    return false;
+    return true;
   }
-  if (from.fetch_offset >= partition.high_watermark()) return false;
-  const uint64_t limit = FetchBytesLeft(fetch);
-  if (limit == 0) return false;
-  const uint64_t wanted = std::min<uint64_t>(limit, std::max(0, from.partition_max_bytes));
+  if (from.fetch_offset >= partition.high_watermark()) return true;
+  const uint64_t limit = FetchBytesMax(fetch);
+  const uint64_t taken = fetch.bytes + fetch.reserved;
+  const uint64_t left = limit - std::min(limit, taken);
+  // At least a byte: the first batch comes whole.
+  const uint64_t wanted = std::max<uint64_t>(1, std::max(0, from.partition_max_bytes));
+  if (!fetch.reads.empty() && (wanted > left || fetch.reads.size() >= kReadsMax)) return false;
+  if (left == 0 && taken > 0) {
+    fetch.news = true;
+    return true;
+  }
   const uint64_t read = NextReadId();
+  const uint64_t bytes_max = std::max<uint64_t>(1, std::min(wanted, left));
   fetch_reads_[read] = call;
-  output_->reads.push_back({{read},
-                            led.hosted->log,
-                            from.fetch_offset,
-                            static_cast<uint32_t>(std::max<uint64_t>(wanted, 1))});
+  fetch.reserved += bytes_max;
+  fetch.reads.push_back({.id = read,
+                         .topic = fetch.topic,
+                         .partition = fetch.partition,
+                         .epoch = partition.leader_epoch(),
+                         .bytes_max = bytes_max,
+                         .done = {}});
+  output_->reads.push_back(
+      {{read}, led.hosted->log, from.fetch_offset, static_cast<uint32_t>(bytes_max)});
   return true;
 }
 
-uint64_t FrontEnd::Impl::FetchBytesLeft(const FetchCall& fetch) const {
-  const uint64_t limit =
-      std::min<uint64_t>(options_.fetch_bytes_max, std::max(0, fetch.request.max_bytes));
-  return fetch.bytes >= limit && fetch.bytes > 0 ? 0 : std::max<uint64_t>(limit - fetch.bytes, 1);
+uint64_t FrontEnd::Impl::FetchBytesMax(const FetchCall& fetch) const {
+  return std::min(
+      {uint64_t{options_.fetch_bytes_max},
+       static_cast<uint64_t>(std::max(0, fetch.request.max_bytes)),
+       std::max(kAnswerBytes, static_cast<uint64_t>(std::max(0, fetch.request.min_bytes)))});
 }
 
 void FrontEnd::Impl::OnFetchRead(CallId call, const storage::LogReadDone& done) {
   auto found = fetches_.find(call);
   if (found == fetches_.end()) return;  // its connection is gone
   FetchCall& fetch = found->second;
-  const FetchRequest::Topic& topic = fetch.request.topics[fetch.topic];
-  const FetchRequest::Partition& from = topic.partitions[fetch.partition];
-  FetchResponse::Partition& to = fetch.response.responses[fetch.topic].partitions[fetch.partition];
-  // Looked up anew: another may lead by now, and what was read may have been cut off since.
+  const auto read = std::find_if(fetch.reads.begin(), fetch.reads.end(),
+                                 [&](const FetchRead& one) { return one.id == done.id.value; });
+  LS_CHECK(read != fetch.reads.end());
+  read->done = done;
+  if (!fetch.reads.front().done) return;
+  for (; !fetch.reads.empty() && fetch.reads.front().done; fetch.reads.pop_front()) {
+    fetch.reserved -= fetch.reads.front().bytes_max;
+    TakeRead(fetch, fetch.reads.front());
+  }
+  FetchNext(call);
+}
+
+void FrontEnd::Impl::TakeRead(FetchCall& fetch, const FetchRead& read) {
+  const FetchRequest::Topic& topic = fetch.request.topics[read.topic];
+  const FetchRequest::Partition& from = topic.partitions[read.partition];
+  FetchResponse::Partition& to = fetch.response.responses[read.topic].partitions[read.partition];
+  // Looked up anew: another may lead by now, or may have led meanwhile: then what was read may have
+  // been cut off since, and something else be committed in its place.
   const Led led = FindLed(topic.topic, from.partition, from.current_leader_epoch);
-  if (led.error != ErrorCode::kNone) {
-    to.error_code = led.error;
+  if (led.error != ErrorCode::kNone || led.partition->leader_epoch() != read.epoch) {
+    to.error_code = led.error != ErrorCode::kNone ? led.error : ErrorCode::kNotLeaderOrFollower;
     fetch.news = true;
-  } else if (done.status == storage::LogReadDone::Status::kFailed) {
+  } else if (read.done->status == storage::LogReadDone::Status::kFailed) {
     to.error_code = ErrorCode::kKafkaStorageError;
     fetch.news = true;
-  } else if (done.status == storage::LogReadDone::Status::kOutOfRange) {
+  } else if (read.done->status == storage::LogReadDone::Status::kOutOfRange) {
     to.error_code = ErrorCode::kOffsetOutOfRange;
     fetch.news = true;
   } else {
     // The first batch of an answer may be larger than it asked for: or it would never get on.
-    const uint64_t limit = fetch.bytes == 0 ? UINT64_MAX : FetchBytesLeft(fetch);
-    uint64_t size = 0;
-    to.records = Records(Committed(done.batches, led.partition->high_watermark(), limit, &size));
-    to.high_watermark = led.partition->high_watermark();
-    to.last_stable_offset = to.high_watermark;
-    fetch.bytes += size;
+    const uint64_t limit = FetchBytesMax(fetch);
+    const uint64_t left = fetch.bytes == 0 ? UINT64_MAX : limit - std::min(limit, fetch.bytes);
+    const int64_t high_watermark = led.partition->high_watermark();
+    Committed committed = CommittedOf(read.done->batches, high_watermark, left);
+    // A client that wants more bytes than one read brings need not wait for them: they are there.
+    if (committed.bytes > 0 && committed.end < high_watermark) fetch.news = true;
+    fetch.bytes += committed.bytes;
+    to.records = Records(std::move(committed.slices));
+    to.high_watermark = high_watermark;
+    to.last_stable_offset = high_watermark;
   }
-  fetch.partition++;
-  FetchNext(call);
 }
 
 void FrontEnd::Impl::EndFetchRound(CallId call) {

@@ -203,6 +203,15 @@ class FrontEnd::Impl {
 
   // ---- Fetch (fetch.cc).
 
+  // A partition of a fetch that is being read.
+  struct FetchRead {
+    uint64_t id = 0;
+    size_t topic = 0;
+    size_t partition = 0;
+    replication::LeaderEpoch epoch;
+    uint64_t bytes_max = 0;
+    std::optional<storage::LogReadDone> done;
+  };
   struct FetchCall {
     FetchRequest request;
     FetchResponse response;
@@ -210,8 +219,11 @@ class FrontEnd::Impl {
     bool started = false;
     size_t topic = 0;  // what is read next
     size_t partition = 0;
-    uint64_t bytes = 0;
-    bool news = false;  // an error, or where histories part: it does not wait
+    std::deque<FetchRead> reads;  // in the order of the request
+    uint64_t reserved = 0;        // bytes that they may bring
+    uint64_t bytes = 0;           // of the response so far
+    // An error, where histories part, or more than was read: it does not wait.
+    bool news = false;
     std::vector<PartitionId> parked_at;
   };
   void Handle(CallId call, FetchRequest&& request);
@@ -220,9 +232,10 @@ class FrontEnd::Impl {
   void WakeFetch(CallId call);
   void OnFetchRead(CallId call, const storage::LogReadDone& done);
   void FetchNext(CallId call);
-  bool FetchOne(CallId call, FetchCall& fetch, const std::string& topic,
-                const FetchRequest::Partition& from, FetchResponse::Partition* to);
-  uint64_t FetchBytesLeft(const FetchCall& fetch) const;
+  // False: not before what is being read has come.
+  bool FetchOne(CallId call, FetchCall& fetch);
+  void TakeRead(FetchCall& fetch, const FetchRead& read);
+  uint64_t FetchBytesMax(const FetchCall& fetch) const;
   void EndFetchRound(CallId call);
   void Unpark(CallId call, FetchCall& fetch);
 

@@ -118,7 +118,39 @@ void Logs::EnterSegment(uint64_t ticket, Task* task, StoreOutput* output) {
                        ? segment->index.FindTimestamp(task->timestamp)
                        : segment->index.FindOffset(task->offset);
   task->next = task->position == 0 ? segment->base : -1;
-  ReadMore(ticket, task, kReadBytes, output);
+  if (task->kind == Task::Kind::kRead) {
+    if (const Place* place = FindPlace(*log, *task)) {
+      task->position = place->position;
+      task->next = place->offset;
+    }
+  }
+  ReadMore(ticket, task, PieceBytes(*task), output);
+}
+
+// A reader is answered from one piece, so that is as much as it wants; what is more comes with its
+// next request.
+uint64_t Logs::PieceBytes(const Task& task) {
+  if (task.kind != Task::Kind::kRead) return kReadBytes;
+  return std::clamp(task.max_bytes, kReadBytes, kReadBytesMax);
+}
+
+// Where the reader before has stopped. The index knows a place in every so many bytes; one who
+// reads on and on would have to read through what lies between, and check it, each time anew.
+const Logs::Place* Logs::FindPlace(const Log& log, const Task& task) {
+  const auto found = std::find_if(log.places.begin(), log.places.end(), [&](const Place& place) {
+    return place.offset == task.offset && place.base == task.base;
+  });
+  return found == log.places.end() ? nullptr : &*found;
+}
+
+void Logs::KeepPlace(Log* log, const Task& task) {
+  const Place place{.offset = task.end, .base = task.base, .position = task.position};
+  // In place of the one that this reader began at: others have their own.
+  const auto before = std::find_if(log->places.begin(), log->places.end(),
+                                   [&](const Place& one) { return one.offset == task.offset; });
+  if (before != log->places.end()) log->places.erase(before);
+  if (log->places.size() == kPlacesMax) log->places.erase(log->places.begin());
+  log->places.push_back(place);
 }
 
 void Logs::ReadMore(uint64_t ticket, Task* task, uint64_t bytes, StoreOutput* output) {
@@ -220,73 +252,94 @@ bool Logs::ScanIsAtEnd(const Task& task) {
 }
 
 void Logs::WalkBatches(uint64_t ticket, Task* task, const Bytes& data, StoreOutput* output) {
-  Log* log = Find(task->log);
-  Segment* segment = SegmentAt(log, task->base);
+  Segment* segment = SegmentAt(Find(task->log), task->base);
   if (segment == nullptr) return Fail(ticket, "the segment has been removed", output);
-  size_t at = 0;
-  while (at < data.size()) {
-    const std::string_view rest = data.view().substr(at);
+  const Walk walk = WalkPiece(task, segment, data);
+  if (task->kind == Task::Kind::kRead && walk.taken_to > walk.taken_from) {
+    // In one slice, however many batches it is. A copy if that is little: the piece need not stay
+    // in memory for it.
+    const Bytes taken = data.Slice(walk.taken_from, walk.taken_to - walk.taken_from);
+    task->batches.push_back(taken.size() < data.size() / 2 ? Bytes::Copy(taken.view()) : taken);
+    task->position += walk.taken_to;
+    return Finish(ticket, output);
+  }
+  task->position += walk.at;
+  switch (walk.end) {
+    case Walk::End::kFound:
+      return Finish(ticket, output);
+    case Walk::End::kWrong:
+      return Fail(ticket, walk.why, output);
+    case Walk::End::kPartOfBatch:
+      if (data.size() < task->asked) return Fail(ticket, "the file ends within a batch", output);
+      // As much as is wanted, but at least this batch.
+      return ReadMore(ticket, task, std::max(walk.batch_bytes, PieceBytes(*task)), output);
+    case Walk::End::kPiece:
+      if (ScanIsAtEnd(*task)) return Finish(ticket, output);
+      // Less than a header is there, to the end of the file.
+      if (walk.at == 0) return Fail(ticket, "the file ends within a batch", output);
+      return ReadMore(ticket, task, PieceBytes(*task), output);
+  }
+}
+
+// Goes through the batches of a piece of the segment, which is to be found at task->position, until
+// the task has what it wants.
+Logs::Walk Logs::WalkPiece(Task* task, Segment* segment, const Bytes& data) {
+  Walk walk;
+  const auto wrong = [&](const char* before, const char* after) {
+    walk.end = Walk::End::kWrong;
+    walk.why = before + std::to_string(task->position + walk.at) + after;
+    return walk;
+  };
+  while (walk.at < data.size()) {
+    const std::string_view rest = data.view().substr(walk.at);
     if (rest.size() < records::kBatchHeaderBytes) break;
     const records::BatchHeader header =
-        records::HeaderOf({data.Slice(at, records::kBatchHeaderBytes), Bytes()});
+        records::HeaderOf({data.Slice(walk.at, records::kBatchHeaderBytes), Bytes()});
+    walk.end = Walk::End::kFound;
     // Where a truncation has lowered the limit, anything may be written meanwhile.
-    if (header.base_offset >= task->limit || ScanIsAtEnd(*task)) {
-      task->position += at;
-      return Finish(ticket, output);
-    }
+    if (header.base_offset >= task->limit || ScanIsAtEnd(*task)) return walk;
+    const uint64_t position = task->position + walk.at;
     const absl::StatusOr<size_t> size = records::BatchSize(rest);
-    if (!size.ok() || *size > segment->bytes - std::min(segment->bytes, task->position + at)) {
-      task->position += at;
-      return Fail(ticket, "there is no batch at " + std::to_string(task->position), output);
+    if (!size.ok() || *size > segment->bytes - std::min(segment->bytes, position)) {
+      return wrong("there is no batch at ", "");
     }
     if (*size > rest.size()) {
-      if (!task->batches.empty()) return Finish(ticket, output);
-      if (data.size() < task->asked) return Fail(ticket, "the file ends within a batch", output);
-      task->position += at;
-      // As much as is wanted, but at least this batch.
-      return ReadMore(ticket, task, std::max<uint64_t>(*size, kReadBytes), output);
+      walk.end = Walk::End::kPartOfBatch;
+      walk.batch_bytes = *size;
+      return walk;
     }
-    const Bytes bytes = data.Slice(at, *size);
+    const Bytes bytes = data.Slice(walk.at, *size);
     const absl::StatusOr<records::BatchHeader> parsed = records::ParseBatchHeader(bytes.view());
     if (!parsed.ok() || !records::CrcMatches(records::Batch::Of(bytes))) {
-      task->position += at;
-      return Fail(ticket, "the batch at " + std::to_string(task->position) + " is damaged", output);
+      return wrong("the batch at ", " is damaged");
     }
-    if (parsed->next_offset() > task->limit) {
-      task->position += at;
-      return Finish(ticket, output);
-    }
+    if (parsed->next_offset() > task->limit) return walk;
     // The checksum does not cover the offset.
     const bool gap = flush() && task->kind == Task::Kind::kScan && task->next >= 0 &&
                      parsed->base_offset > task->next;
-    if (parsed->base_offset < task->next || gap) {
-      task->position += at;
-      return Fail(ticket, "the batch at " + std::to_string(task->position) + " is out of order",
-                  output);
-    }
+    if (parsed->base_offset < task->next || gap) return wrong("the batch at ", " is out of order");
     task->next = parsed->next_offset();
-    if (Visit(task, *parsed, bytes) == Found::kStop) return Finish(ticket, output);
-    segment->index.Add(parsed->last_offset(), task->position + at, *size, parsed->max_timestamp);
-    at += *size;
+    const Found found = Visit(task, *parsed, bytes);
+    if (found == Found::kStop) return walk;
+    segment->index.Add(parsed->last_offset(), position, *size, parsed->max_timestamp);
+    if (found == Found::kTake) {
+      if (walk.taken_to == 0) walk.taken_from = walk.at;
+      walk.taken_to = walk.at + *size;
+    }
+    walk.at += *size;
   }
-  task->position += at;
-  if (ScanIsAtEnd(*task)) return Finish(ticket, output);
-  if (task->kind == Task::Kind::kRead && !task->batches.empty()) return Finish(ticket, output);
-  // Less than a header is there, to the end of the file.
-  if (at == 0) return Fail(ticket, "the file ends within a batch", output);
-  ReadMore(ticket, task, kReadBytes, output);
+  walk.end = Walk::End::kPiece;
+  return walk;
 }
 
 Logs::Found Logs::Visit(Task* task, const records::BatchHeader& header, const Bytes& batch) {
   switch (task->kind) {
     case Task::Kind::kRead:
       if (header.next_offset() <= task->offset) return Found::kGoOn;
-      if (!task->batches.empty() && task->bytes + batch.size() > task->max_bytes) {
-        return Found::kStop;
-      }
+      if (task->bytes > 0 && task->bytes + batch.size() > task->max_bytes) return Found::kStop;
       task->bytes += batch.size();
-      task->batches.push_back(batch);
-      return Found::kGoOn;
+      task->end = header.next_offset();
+      return Found::kTake;
     case Task::Kind::kSearch:
       if (header.max_timestamp < task->timestamp || header.next_offset() <= task->offset) {
         return Found::kGoOn;
@@ -321,6 +374,8 @@ void Logs::Finish(uint64_t ticket, StoreOutput* output) {
       } else if (done.batches.empty()) {
         // Cut meanwhile, or only in memory now.
         ReadCache(*log, task.offset, task.max_bytes, &done);
+      } else {
+        KeepPlace(log, task);
       }
       output->log_reads.push_back(std::move(done));
       break;

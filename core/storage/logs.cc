@@ -115,6 +115,7 @@ std::optional<Record> Logs::Change(LogWriteId id, LogNumber number, LogChange ch
     // Emptied above its end, too: then nothing is left.
     const int64_t to = log.extent.end <= before.end ? log.extent.end : INT64_MIN;
     CutCache(&log, to);
+    std::erase_if(log.places, [to](const Place& place) { return place.offset > to; });
     LowerLimits(number, to);
     log.readable_end = std::min(log.readable_end, to);
     ++log.cuts_under_way;

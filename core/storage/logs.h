@@ -81,7 +81,9 @@ class Logs {
   // Positions in index files are 31 bits wide.
   static constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 30;
   static constexpr uint64_t kBacklogBytesMax = 64 << 20;
-  static constexpr uint64_t kReadBytes = 128 << 10;
+  static constexpr uint64_t kReadBytes = 128 << 10;   // a piece of a file, at least
+  static constexpr uint64_t kReadBytesMax = 1 << 20;  // ... for one who wants more
+  static constexpr size_t kPlacesMax = 8;             // of readers, kept of each log
   static constexpr uint64_t kIndexFileBytesMax = 16 << 20;
   static constexpr size_t kIndexFlushBytes = 2048;
   static constexpr int kSyncsMax = 8;                   // logs that are synced at the same time
@@ -101,6 +103,12 @@ class Logs {
   };
   static constexpr int64_t kUnknown = INT64_MAX;
 
+  // Where a reader has stopped: the batch that begins with `offset`, or the first one after it.
+  struct Place {
+    int64_t offset = 0;
+    int64_t base = 0;  // of the segment
+    uint64_t position = 0;
+  };
   // A batch in memory.
   struct Cached {
     uint64_t serial = 0;
@@ -142,6 +150,7 @@ class Logs {
     int64_t segment_ms = 0;
     int64_t high_watermark = 0;
     std::deque<Cached> cached;
+    std::vector<Place> places;  // the latest one last
 
     std::vector<Segment> segments;  // ascending; the last one is active. Empty until it is made
     int64_t file_end = 0;           // exclusive end of what has been given to the files
@@ -198,14 +207,25 @@ class Logs {
     std::vector<Bytes> batches;
     uint64_t bytes = 0;
     std::vector<Bytes> headers;  // kScan
-    int64_t end = 0;             // ... of the last batch
+    int64_t end = 0;             // kRead, kScan: of the last batch that counts
     // No batch of the segment that begins below this may come now; with kFlush a scan wants the
     // next one to begin here, for a log has no gaps. -1: not known.
     int64_t next = 0;
     bool strict = false;  // kScan: reads segments from their beginnings, whatever their indexes say
     LogWriteId change;    // kCut, with kFlush
   };
-  enum class Found : uint8_t { kGoOn, kStop };
+  enum class Found : uint8_t { kGoOn, kTake, kStop };
+  // What is to be done after a piece of a segment has been gone through.
+  struct Walk {
+    // kPiece: nothing is left of it, or not even the header of a batch; kWrong: `why`.
+    enum class End : uint8_t { kPiece, kPartOfBatch, kFound, kWrong };
+    End end = End::kPiece;
+    size_t at = 0;             // how far it got
+    uint64_t batch_bytes = 0;  // kPartOfBatch: of the batch
+    size_t taken_from = 0;     // kRead: what is wanted of the piece; empty: nothing
+    size_t taken_to = 0;
+    std::string why;
+  };
 
   class Recovery;
   friend class Recovery;
@@ -275,7 +295,11 @@ class Logs {
   void ReadMore(uint64_t ticket, Task* task, uint64_t bytes, StoreOutput* output);
   void OnTaskRead(uint64_t ticket, const FileDone& done, StoreOutput* output);
   void WalkBatches(uint64_t ticket, Task* task, const Bytes& data, StoreOutput* output);
+  Walk WalkPiece(Task* task, Segment* segment, const Bytes& data);
   static Found Visit(Task* task, const records::BatchHeader& header, const Bytes& batch);
+  static uint64_t PieceBytes(const Task& task);
+  static const Place* FindPlace(const Log& log, const Task& task);
+  static void KeepPlace(Log* log, const Task& task);
   void OnScanned(Log* log, Task* task, StoreOutput* output);
   bool ScanMayEndHere(const Task& task) const;
   static bool IsCut(const LogChange& change, const LogExtent& before);

@@ -273,6 +273,52 @@ TEST_F(BrokerRoleTest, AFetchThatWaitsEndsEmptyWhenItsTimeIsOver) {
   EXPECT_THAT(ValuesOf(consumer.Receive<kafka::FetchResponse>(4)), IsEmpty());
 }
 
+// What one read brings ends with the segment, for one: a client that asks for more has it with its
+// next requests, and does not wait for what is there.
+TEST_F(BrokerRoleTest, AFetchForMoreThanOneReadBringsDoesNotWait) {
+  CreateTopic("t");
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_EQ(Produce("t", {std::string(500'000, 'x')}).error_code, ErrorCode::kNone);
+  }
+  kafka::FetchRequest request = FetchOf("t", 0, /*max_wait_ms=*/60'000);
+  request.min_bytes = 2'500'000;
+  request.topics[0].partitions[0].partition_max_bytes = 10'000'000;
+  const Instant before = host_.now();
+  EXPECT_THAT(ValuesOf(client_->Call<kafka::FetchResponse>(request, 12)), SizeIs(1));
+  EXPECT_LT(host_.now(), before + Seconds(10));
+}
+
+TEST_F(BrokerRoleTest, AnAnswerHasWhatTheFirstPartitionsHave) {
+  constexpr int32_t kPartitions = 8;
+  CreateTopic("t", kPartitions);
+  kafka::FetchRequest fetch = FetchOf("t", 0);
+  fetch.topics[0].partitions.clear();
+  for (int32_t p = 0; p < kPartitions; ++p) {
+    kafka::ProduceRequest request = ProduceOf("t", {std::string(900'000, 'x')});
+    request.topic_data[0].partition_data[0].index = p;
+    const auto response = client_->Call<kafka::ProduceResponse>(request, 9);
+    ASSERT_EQ(response.responses[0].partition_responses[0].error_code, ErrorCode::kNone);
+    fetch.topics[0].partitions.push_back({.partition = p, .partition_max_bytes = 1'000'000});
+  }
+  const auto with_records = [&] {
+    const auto response = client_->Call<kafka::FetchResponse>(fetch, 12);
+    std::vector<int32_t> found;
+    for (const auto& partition : response.responses.at(0).partitions) {
+      EXPECT_EQ(partition.error_code, ErrorCode::kNone);
+      EXPECT_EQ(partition.high_watermark, 1);
+      if (partition.records->size() > 0) found.push_back(partition.partition_index);
+    }
+    return found;
+  };
+  EXPECT_THAT(with_records(), ElementsAre(0, 1, 2, 3));
+  fetch.min_bytes = 7'000'000;
+  EXPECT_THAT(with_records(), ElementsAre(0, 1, 2, 3, 4, 5, 6));
+  fetch.max_bytes = 1'500'000;
+  EXPECT_THAT(with_records(), ElementsAre(0));
+  fetch.max_bytes = 1;  // the first batch comes whole
+  EXPECT_THAT(with_records(), ElementsAre(0));
+}
+
 TEST_F(BrokerRoleTest, OffsetsOutsideTheLogAreRefused) {
   CreateTopic("t");
   const auto response = client_->Call<kafka::FetchResponse>(FetchOf("t", 5), 11);

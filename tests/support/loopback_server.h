@@ -32,6 +32,7 @@ class LoopbackServer {
     options.broker->broker.advertised = {kHost, kBrokerPort};
     options.broker->broker.default_replication_factor = 1;
     options.broker->broker.log.segment_bytes = 16 << 10;
+    options.broker->broker.log.cache_bytes = 16 << 10;  // files are read, too
     options.broker->coordination = {{kHost, kClientPort}};
     options.broker->front_end.groups.partitions = 2;
     options.broker->front_end.groups.initial_rebalance_delay_ms = 0;
