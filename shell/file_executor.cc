@@ -25,10 +25,6 @@ using storage::FileError;
 using storage::FileOp;
 using storage::OpKind;
 
-// More than the machine has in use at once: the journal's segment, and a snapshot or two. Partition
-// logs have more, and those that have not been synced since they were written stay open.
-constexpr size_t kOpenFilesMax = 16;
-
 FileError ErrorOf(int error) {
   switch (error) {
     case 0:
@@ -70,7 +66,29 @@ int Allocate(int fd, uint64_t size) {
 
 }  // namespace
 
-FileExecutor::FileExecutor(std::string path) : path_(std::move(path)) {
+// The file is not closed meanwhile; errno stays what it is.
+class FileExecutor::Use {
+ public:
+  Use(FileExecutor* executor, const std::string& name)
+      : executor_(executor), file_(executor->Open(name)) {}
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  ~Use() {
+    if (file_ == nullptr) return;
+    std::lock_guard lock(executor_->mutex_);
+    --file_->users;
+  }
+
+  OpenFile* operator->() const { return file_; }
+  OpenFile* get() const { return file_; }
+
+ private:
+  FileExecutor* executor_;
+  OpenFile* file_;
+};
+
+FileExecutor::FileExecutor(std::string path, size_t open_files_max)
+    : path_(std::move(path)), open_files_max_(open_files_max) {
   directory_fd_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   LS_CHECK_GE(directory_fd_, 0);
 }
@@ -178,8 +196,8 @@ int FileExecutor::SyncDirectory(const FileOp& op) {
 }
 
 int FileExecutor::Read(const FileOp& op, FileDone* done) {
-  OpenFile* file = Open(op.file);
-  if (file == nullptr) return errno;
+  const Use file(this, op.file);
+  if (file.get() == nullptr) return errno;
   struct stat status;
   if (::fstat(file->fd, &status) != 0) return errno;
   // Clamped to the file before anything is allocated: `size` may say "to the end".
@@ -203,7 +221,6 @@ int FileExecutor::Read(const FileOp& op, FileDone* done) {
 }
 
 int FileExecutor::Create(const FileOp& op) {
-  CloseLeastRecentlyUsed();
   const int fd =
       ::openat(directory_fd_, op.file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) return errno;
@@ -213,6 +230,8 @@ int FileExecutor::Create(const FileOp& op) {
     ::unlinkat(directory_fd_, op.file.c_str(), 0);
     return error;
   }
+  std::lock_guard lock(mutex_);
+  CloseLeastRecentlyUsed();
   Close(op.file);
   const auto file = open_.emplace(op.file, OpenFile{.fd = fd, .dirty = true}).first;
   file->second.name = &file->first;
@@ -220,9 +239,9 @@ int FileExecutor::Create(const FileOp& op) {
 }
 
 int FileExecutor::Write(const FileOp& op) {
-  OpenFile* file = Open(op.file);
-  if (file == nullptr) return errno;
-  MarkDirty(file);
+  const Use file(this, op.file);
+  if (file.get() == nullptr) return errno;
+  MarkWritten(file.get());
   std::vector<iovec> slices;
   slices.reserve(op.data.size());
   for (const Bytes& slice : op.data) {
@@ -250,17 +269,25 @@ int FileExecutor::Write(const FileOp& op) {
 }
 
 int FileExecutor::Sync(const FileOp& op) {
-  OpenFile* file = Open(op.file);
-  if (file == nullptr) return errno;
+  const Use file(this, op.file);
+  if (file.get() == nullptr) return errno;
+  uint64_t writes;
+  {
+    std::lock_guard lock(mutex_);
+    writes = file->writes;
+  }
   if (::fdatasync(file->fd) != 0) return errno;
-  if (std::exchange(file->dirty, false)) clean_[file->last_use] = file;
+  std::lock_guard lock(mutex_);
+  // What was written meanwhile is perhaps not on the disk.
+  if (file->writes != writes) return 0;
+  if (std::exchange(file->dirty, false)) clean_[file->last_use] = file.get();
   return 0;
 }
 
 int FileExecutor::Truncate(const FileOp& op) {
-  OpenFile* file = Open(op.file);
-  if (file == nullptr) return errno;
-  MarkDirty(file);
+  const Use file(this, op.file);
+  if (file.get() == nullptr) return errno;
+  MarkWritten(file.get());
   return ::ftruncate(file->fd, static_cast<off_t>(op.size)) == 0 ? 0 : errno;
 }
 
@@ -268,6 +295,7 @@ int FileExecutor::Rename(const FileOp& op) {
   if (::renameat(directory_fd_, op.file.c_str(), directory_fd_, op.target.c_str()) != 0) {
     return errno;
   }
+  std::lock_guard lock(mutex_);
   Close(op.target);
   auto node = open_.extract(op.file);
   if (!node.empty()) {
@@ -289,11 +317,15 @@ void FileExecutor::MoveOpen(const std::string& subdirectory, const std::string& 
 }
 
 int FileExecutor::Remove(const FileOp& op) {
-  Close(op.file);
+  {
+    std::lock_guard lock(mutex_);
+    Close(op.file);
+  }
   return ::unlinkat(directory_fd_, op.file.c_str(), 0) == 0 ? 0 : errno;
 }
 
 FileExecutor::OpenFile* FileExecutor::Open(const std::string& name) {
+  std::lock_guard lock(mutex_);
   auto found = open_.find(name);
   if (found == open_.end()) {
     CloseLeastRecentlyUsed();
@@ -306,25 +338,31 @@ FileExecutor::OpenFile* FileExecutor::Open(const std::string& name) {
   clean_.erase(file->last_use);
   file->last_use = ++uses_;
   if (!file->dirty) clean_[file->last_use] = file;
+  ++file->users;
   return file;
 }
 
-void FileExecutor::MarkDirty(OpenFile* file) {
+void FileExecutor::MarkWritten(OpenFile* file) {
+  std::lock_guard lock(mutex_);
   file->dirty = true;
+  ++file->writes;
   clean_.erase(file->last_use);
 }
 
 void FileExecutor::Close(const std::string& name) {
   auto found = open_.find(name);
   if (found == open_.end()) return;
+  LS_CHECK_EQ(found->second.users, 0);
   ::close(found->second.fd);
   clean_.erase(found->second.last_use);
   open_.erase(found);
 }
 
 void FileExecutor::CloseLeastRecentlyUsed() {
-  if (open_.size() < kOpenFilesMax || clean_.empty()) return;
-  Close(std::string(*clean_.begin()->second->name));
+  if (open_.size() < open_files_max_) return;
+  const auto unused = std::find_if(clean_.begin(), clean_.end(),
+                                   [](const auto& one) { return one.second->users == 0; });
+  if (unused != clean_.end()) Close(std::string(*unused->second->name));
 }
 
 }  // namespace lockstep::shell

@@ -1,9 +1,9 @@
-// One directory's files, and those of its subdirectories, reached by system calls that block. Used
-// by one thread.
+// One directory's files, and those of its subdirectories, reached by system calls that block.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 
 #include "core/storage/file_ops.h"
@@ -12,22 +12,29 @@ namespace lockstep::shell {
 
 class FileExecutor {
  public:
-  // Requires: `path` is a directory.
-  explicit FileExecutor(std::string path);
+  // Requires: `path` is a directory. Keeps about so many files open that could be closed.
+  explicit FileExecutor(std::string path, size_t open_files_max = kOpenFilesMax);
   ~FileExecutor();
   FileExecutor(const FileExecutor&) = delete;
   FileExecutor& operator=(const FileExecutor&) = delete;
 
   // Carries out `op`; the completion has the error, if any. An operation that fails may have had a
   // part of its effect, except that a failed kCreate leaves no file.
+  // May be called by several threads, with operations that need not be carried out in order
+  // (FileOrder).
   storage::FileDone Run(const storage::FileOp& op);
 
  private:
+  // More than coordination has in use at once: the journal's segment, and a snapshot or two.
+  static constexpr size_t kOpenFilesMax = 16;
+
   struct OpenFile {
     int fd = -1;
     // Written to since the last sync. Such a file stays open: an error of the write-back is
     // reported to those who have the file open, and may be forgotten when nobody has.
     bool dirty = false;
+    uint64_t writes = 0;  // ever
+    int users = 0;        // operations under way: it stays open for them
     uint64_t last_use = 0;
     const std::string* name = nullptr;  // its key in open_
   };
@@ -43,16 +50,22 @@ class FileExecutor {
   int Remove(const storage::FileOp& op);
   int SyncDirectory(const storage::FileOp& op);
 
-  // Null with errno set if it cannot be opened.
+  // A file that an operation uses, open at least until then. Null with errno set if it cannot be
+  // opened.
+  class Use;
   OpenFile* Open(const std::string& name);
-  void MarkDirty(OpenFile* file);
+  void MarkWritten(OpenFile* file);
+  // Those below are called with the mutex held.
   void Close(const std::string& name);
   // Everything open in the subdirectory is now reached by its new name.
   void MoveOpen(const std::string& subdirectory, const std::string& target);
   void CloseLeastRecentlyUsed();
 
   const std::string path_;
+  const size_t open_files_max_;
   int directory_fd_ = -1;
+
+  std::mutex mutex_;  // guards what follows
   std::map<std::string, OpenFile> open_;
   // Those that may be closed, by their last use. A broker of many partitions has thousands that may
   // not, among which nobody should search.

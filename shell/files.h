@@ -1,9 +1,12 @@
-// Carries out the file operations of the machines, on one disk thread for each directory: so
-// everything in one directory happens in the order in which it was given, and a snapshot that is
-// being written does not hold up the journal.
+// Carries out the file operations of the machines on disk threads.
+//
+// The journal and the snapshots have one each: everything in one directory happens in the order in
+// which it was given, and a snapshot that is being written does not hold up the journal. The
+// directory of the partition logs has three, for reads, for syncs and for all else, which keep the
+// order that FileOrder says: a consumer, and a segment that is being written, do not wait while
+// other segments are synced.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -33,7 +36,8 @@ class Files {
   // Clears `ops`.
   void Submit(std::vector<storage::FileOp>* ops);
 
-  // Appends the completions since the last call, each directory's in order.
+  // Appends the completions since the last call. Those of operations that had to be carried out one
+  // after the other are in that order.
   void Take(std::vector<storage::FileDone>* done);
 
   // Returns when everything submitted so far has been carried out.
@@ -41,6 +45,7 @@ class Files {
 
  private:
   class Worker;
+  class Pool;
 
   // Of all workers.
   struct Completions {
@@ -53,8 +58,9 @@ class Files {
   };
 
   Completions completions_;
-  // By storage::Directory. Null for partition logs if there are none.
-  std::array<std::unique_ptr<Worker>, storage::kDirectories> workers_;
+  std::unique_ptr<Worker> data_;
+  std::unique_ptr<Worker> log_;
+  std::unique_ptr<Pool> logs_;  // null if there are none
 };
 
 }  // namespace lockstep::shell

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <semaphore>
 
 #include "gmock/gmock.h"
@@ -277,6 +278,59 @@ TEST_F(FilesTest, DirectoriesAreApart) {
 
   EXPECT_TRUE(std::filesystem::exists(path_ + "/log/l"));
   EXPECT_TRUE(std::filesystem::exists(path_ + "/data/d"));
+}
+
+// Reads, syncs and writes are on threads of their own: each read must see what was written before
+// it, and nothing that came after.
+TEST_F(FilesTest, FilesOfPartitionLogsKeepTheirOrderOnSeveralThreads) {
+  std::filesystem::create_directories(path_ + "/logs");
+  std::binary_semaphore wake(0);
+  Files files(path_ + "/data", path_ + "/log", path_ + "/logs", [&] { wake.release(); });
+  constexpr uint64_t kRounds = 200;
+  constexpr int kFilesCount = 5;
+  std::vector<FileOp> ops;
+  uint64_t sequence = 0;
+  struct Expected {
+    std::string text;
+    uint64_t write = 0;
+  };
+  std::map<uint64_t, Expected> expected;  // of reads, by sequence
+  const auto give = [&](FileOp op) {
+    op.id = {1, ++sequence};
+    op.directory = Directory::kLogs;
+    ops.push_back(std::move(op));
+  };
+  for (int f = 0; f < kFilesCount; ++f) {
+    give({.kind = OpKind::kCreate, .file = "f" + std::to_string(f)});
+  }
+  for (uint64_t i = 0; i < kRounds; ++i) {
+    for (int f = 0; f < kFilesCount; ++f) {
+      const std::string file = "f" + std::to_string(f);
+      const std::string text = std::to_string(1000 + i);
+      give({.kind = OpKind::kWrite, .file = file, .data = {Bytes::Copy(text)}});
+      const uint64_t write = sequence;
+      if (i % 7 == 0) give({.kind = OpKind::kSync, .file = file});
+      give({.kind = OpKind::kRead, .file = file, .size = 100});
+      expected[sequence] = {text, write};
+      if (i % 50 == 49) give({.kind = OpKind::kTruncate, .file = file, .size = 0});
+    }
+  }
+  files.Submit(&ops);
+
+  std::vector<FileDone> done;
+  while (done.size() < sequence) {
+    wake.acquire();
+    files.Take(&done);
+  }
+  std::map<uint64_t, size_t> place;
+  for (size_t i = 0; i < done.size(); ++i) {
+    EXPECT_EQ(done[i].error, FileError::kNone) << done[i].message;
+    place[done[i].id.sequence] = i;
+    if (auto read = expected.find(done[i].id.sequence); read != expected.end()) {
+      EXPECT_EQ(done[i].data.view(), read->second.text);
+    }
+  }
+  for (const auto& [read, of] : expected) EXPECT_LT(place.at(of.write), place.at(read));
 }
 
 TEST_F(FilesTest, DrainedAndDestroyedMeansDone) {
