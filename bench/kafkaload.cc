@@ -30,18 +30,17 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/base/frame_cutter.h"
 #include "core/kafka/frame.h"
 #include "core/records/batch_builder.h"
 
 namespace {
 
 using lockstep::Bytes;
-using lockstep::FrameCutter;
 namespace kafka = lockstep::kafka;
 namespace records = lockstep::records;
 
@@ -95,7 +94,7 @@ class Connection {
  public:
   using Done = std::function<void(const Bytes& answer)>;  // a frame, with its header
 
-  explicit Connection(const Address& to) : cutter_(kFrameBytesMax) {
+  explicit Connection(const Address& to) {
     fd_ = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -148,22 +147,30 @@ class Connection {
     }
   }
 
-  // Takes what has arrived. False if there was nothing.
+  // Takes what has arrived. False if there was nothing. What is large goes from the socket to where
+  // it stays: a client that copies it once more would measure itself.
   bool Read() {
-    static char buffer[256 << 10];
-    const ssize_t count = recv(fd_, buffer, sizeof(buffer), MSG_DONTWAIT);
+    char* to = frame_filled_ < kLengthBytes ? length_ + frame_filled_
+                                            : frame_at_ + (frame_filled_ - kLengthBytes);
+    const size_t end = frame_filled_ < kLengthBytes ? kLengthBytes : kLengthBytes + frame_.size();
+    const ssize_t count = recv(fd_, to, end - frame_filled_, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (count <= 0) Fail("connection lost");
-    cutter_.Add(Bytes::Copy({buffer, static_cast<size_t>(count)}));
-    for (;;) {
-      absl::StatusOr<std::optional<Bytes>> frame = cutter_.Next();
-      if (!frame.ok()) Fail(frame.status().ToString());
-      if (!frame->has_value()) return true;
+    frame_filled_ += static_cast<size_t>(count);
+    if (frame_filled_ == kLengthBytes) {
+      uint32_t length = 0;
+      for (const char byte : length_) length = length << 8 | static_cast<unsigned char>(byte);
+      if (length == 0 || length > kFrameBytesMax) Fail("a frame of a wrong length");
+      // Nobody sees it before it is filled.
+      frame_ = Bytes::Build(length, [this](char* data) { frame_at_ = data; });
+    } else if (frame_filled_ == end && end > kLengthBytes) {
       if (waiting_.empty()) Fail("an answer to no request");
-      Done done = std::move(waiting_.front());
+      const Done done = std::move(waiting_.front());
       waiting_.pop_front();
-      done(**frame);
+      frame_filled_ = 0;
+      done(std::exchange(frame_, Bytes()));
     }
+    return true;
   }
 
   // One request and its answer. Only while nothing else is in flight.
@@ -194,7 +201,12 @@ class Connection {
   std::deque<Bytes> out_;
   size_t sent_ = 0;  // of the first of out_
   std::deque<Done> waiting_;
-  FrameCutter cutter_;
+  // The frame that is arriving: its length, then what it has.
+  static constexpr size_t kLengthBytes = 4;
+  char length_[kLengthBytes];
+  Bytes frame_;
+  char* frame_at_ = nullptr;
+  size_t frame_filled_ = 0;  // with the length
 };
 
 // ---- Topics ------------------------------------------------------------------------------------
