@@ -65,6 +65,7 @@ void Broker::Impl::Reconcile(Instant now, BrokerOutput* output) {
     DeleteLog(log.log, LogName(log.topic, log.partition), at->first, output);
     at = recovered_.erase(at);
   }
+  RemoveTopics(now, output);
 }
 
 void Broker::Impl::Consider(Instant now, const std::string& topic, int32_t partition,

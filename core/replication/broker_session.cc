@@ -502,9 +502,7 @@ void Broker::Impl::TakeChanges(Instant now, BrokerOutput* output) {
       for (const PartitionId& id : std::exchange(to_consider_, {})) {
         if (Hosted* hosted = FindHosted(id)) Consider(now, hosted, output);
       }
-      if (!changes.topics.empty() || !changes.brokers.empty() || changes.completed) {
-        RemoveTopics(now, output);
-      }
+      if (!changes.topics.empty() || !changes.brokers.empty()) RemoveTopics(now, output);
     }
     Pump(now, output);
     if (!any && to_consider_.empty()) return;

@@ -498,6 +498,24 @@ TEST(Broker, HalfOfACreationWhoseCreatorIsGoneIsRemoved) {
   EXPECT_EQ(cluster.Admin(1, CreateTopic{.topic = "half", .partitions = 1}), AdminError::kNone);
 }
 
+// Seed 1723 of `brokers-crashes`: what is to be done may be known before the broker may do it.
+TEST(Broker, ABrokerWhoseDiskIsSlowAtItsStartRemovesWhatIsLeftOver) {
+  Cluster cluster(1);
+  cluster.Crash(1);
+  cluster.client.Create("/brokers/topics/half", 0,
+                        R"({"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","creator":1})");
+  cluster.client.Create("/brokers/topics/half/id-AAAAAAAAAAAAAAAAAAAAAQ");
+  cluster.Start(1);
+  cluster.HoldDisk(1, true);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.broker(1).metadata().complete(); }));
+  cluster.Advance(Seconds(1));
+  ASSERT_EQ(cluster.client.Exists("/brokers/topics/half"), coordination::ErrorCode::kOk);
+  cluster.HoldDisk(1, false);
+  cluster.Advance(Seconds(1));
+
+  EXPECT_EQ(cluster.client.Exists("/brokers/topics/half"), coordination::ErrorCode::kNoNode);
+}
+
 TEST(Broker, ConfigsAreValidatedAndTakeEffect) {
   Cluster cluster(2);
   cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2})});
