@@ -14,6 +14,7 @@
 #include "sim/campaign_command.h"
 #include "sim/checkers/invariants.h"
 #include "sim/json_text.h"
+#include "sim/measure.h"
 #include "sim/plan.h"
 #include "sim/probes.h"
 #include "sim/run.h"
@@ -145,6 +146,7 @@ int Main(int argc, char** argv) {
   run_command->add_flag("--canary", run.canary, "Let the time in, which must be caught")->group("");
 
   CampaignCommand campaign(&app);
+  MeasureCommand measure(&app);
   ScheduleCommands schedules(&app);
 
   std::string what;
@@ -163,6 +165,7 @@ int Main(int argc, char** argv) {
   InstallCheckHook();
   if (run_command->parsed()) return Run(run);
   if (campaign.parsed()) return campaign.Run();
+  if (measure.parsed()) return measure.Run();
   if (schedules.parsed()) return schedules.Run();
   return List(what, json);
 }

@@ -54,6 +54,7 @@ RunResult RunSeed(const RunOptions& options) {
     world.emplace(plan, &trace, &result.probes, scripted ? &script : nullptr);
     world->set_hash_log(options.hash_log);
     world->set_until(options.until);
+    world->set_events_max(options.events_max);
     world->set_leak(options.leak);
     world->set_meter(options.meter);
     world->Run();
@@ -65,6 +66,7 @@ RunResult RunSeed(const RunOptions& options) {
     result.events = world->events();
     result.committed = world->committed();
     result.time = world->now() - Instant{};
+    if (result.events >= options.events_max) result.last_event = world->LastEvent();
   }
   if (schedule != nullptr) {
     result.unmatched = script.Unmatched();
@@ -99,8 +101,9 @@ std::optional<std::string> FindDivergence(RunOptions options) {
     options.hash_log = &log;
     options.sink = &KeepLine;
     options.sink_context = &kept;
-    RunSeed(options);
-    absl::StrAppend(&text, "\n  once:", kept.lines);
+    options.events_max = event + 1;
+    const RunResult result = RunSeed(options);
+    absl::StrAppend(&text, i == 0 ? "\n  once " : "\n  and then ", result.last_event, kept.lines);
   }
   return text;
 }

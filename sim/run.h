@@ -32,6 +32,7 @@ struct RunOptions {
   const Schedule* schedule = nullptr;
   Schedule* record = nullptr;        // of a drawn run: is filled
   Instant until = Instant::Never();  // the run ends there, healed or not
+  uint64_t events_max = UINT64_MAX;  // likewise
 };
 
 struct RunResult {
@@ -41,6 +42,7 @@ struct RunResult {
   int64_t committed = 0;  // transactions
   Duration time;          // of the world
   Probes probes;
+  std::string last_event;  // if events_max was reached
   // Of a schedule: numbers of its decisions that had no effect, and those that came late.
   std::vector<size_t> unmatched;
   std::vector<std::pair<size_t, Duration>> late;

@@ -72,6 +72,7 @@ void World::Run() {
     LS_CHECK_GE(due.at, now_);
     if (due.at > until_) return;
     now_ = due.at;
+    last_ = due.task;
     if (++events_ > kEventsMax) Fail("liveness-converge", "the run does not come to an end");
     trace_->set_now(now_);
     MixTask(due);
@@ -79,6 +80,7 @@ void World::Run() {
     Handle(due);
     RunReadyTurns();
     if (hash_log_ != nullptr) hash_log_->push_back(trace_->hash());
+    if (events_ >= events_max_) return;
   }
   if (network_.cuts() > 0) probes_->Hit(Probe::kBytesCut);
 }

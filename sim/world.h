@@ -50,6 +50,10 @@ class World {
   void set_until(Instant until) { until_ = until; }
   // The trace hash after each event, for the search of the first divergence. Off unless set.
   void set_hash_log(std::vector<uint64_t>* log) { hash_log_ = log; }
+  // Ends the run after so many events. Never unless set.
+  void set_events_max(uint64_t events) { events_max_ = events; }
+  // "at 0.263969 s: arrive 3/0": the event that was handled last, for FindDivergence.
+  std::string LastEvent() const;
   // A canary for the checks of determinism: something of the outside that gets in, once.
   void set_leak(uint64_t (*leak)()) { leak_ = leak; }
   // What checkers cost: each call of one is timed by the meter's clock. Off unless set.
@@ -153,6 +157,8 @@ class World {
   uint64_t events_ = 0;
   bool done_ = false;
   Instant until_ = Instant::Never();
+  uint64_t events_max_ = UINT64_MAX;
+  Task last_;
   Instant heal_deadline_;
   std::vector<uint32_t> ready_;  // servers whose turn is now
   std::vector<Delivery> deliveries_;

@@ -63,6 +63,11 @@ void World::TraceDelivery(const Delivery& delivery) const {
       {now_, delivery.from, delivery.node, delivery.link, delivery.stream, delivery.data});
 }
 
+std::string World::LastEvent() const {
+  return absl::StrCat("at ", now_.ns, " ns: ", TaskName(last_.kind), " of ", last_.who, "/",
+                      last_.what, "/", last_.which);
+}
+
 // What no seed decides moves an event by less than a millisecond: as little as an uninitialised
 // byte or the order of a hash map would.
 void World::Leak() {

@@ -27,7 +27,7 @@ MAY_INCLUDE = {
 }
 
 # The one part of the simulator that runs on a real machine: the program around it.
-HOSTED = re.compile(r"sim/(main\.cc|(campaign|campaign_command|campaign_result|fork_each|schedule_commands|schedule_file|trace_output|zoo)\.(cc|h))$")
+HOSTED = re.compile(r"sim/(main\.cc|(campaign|campaign_command|campaign_result|fork_each|measure|schedule_commands|schedule_file|trace_output|zoo)\.(cc|h))$")
 PURE = re.compile(r"(core|sim)/")
 
 # In core and sim: what may not be written, and what to write instead.
