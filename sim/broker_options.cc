@@ -135,6 +135,97 @@ void DrawBrokers(RandomStream& random, Plan* plan) {
   plan->heal_limit = plan->heal_limit + tick * 600;
 }
 
+void DrawFailOvers(RandomStream& random, const Scenario& scenario, Plan* plan) {
+  if (scenario.faults.empty() || !random.Chance(1, 2)) return;
+  const Duration tick = plan->options.tick;
+  BrokerPlan& brokers = plan->brokers;
+  replication::BrokerOptions& broker = plan->options.broker->broker;
+  brokers.fail_overs = true;
+  brokers.session_timeout =
+      std::max(tick * random.Between(3, 8), Milliseconds(60) * int64_t{plan->servers});
+  broker.coordination.session_timeout_ms =
+      static_cast<int32_t>(brokers.session_timeout.Milliseconds());
+  // From shorter than a fail-over to longer than several.
+  brokers.keep_in_sync_time = brokers.session_timeout * random.Between(1, 8);
+  broker.keep_in_sync_time = brokers.keep_in_sync_time;
+  broker.preferred_replica_time = OneOf(random, {tick / 8, tick / 4, tick});
+  broker.leader_rebalance_interval = OneOf(random, {tick, tick * 3, tick * 20});
+  plan->restart = tick * random.Between(1, 12);
+  plan->fault_every = tick * random.Between(1, 6);
+
+  // An ensemble that is busy with the registration of all for longer than such a session lasts
+  // would never get anywhere.
+  server::Options& server = plan->options;
+  server.snap_count = std::max(server.snap_count, 60u);
+  server.zab.proposals_in_flight_max = 1'000;
+  server.zab.window_transactions = 100'000;
+  server.zab.window_bytes = 1 << 20;
+  server.coordination.outstanding_requests_max = 1'000;
+  server.coordination.pending_reply_bytes_max = 1 << 20;
+  plan->disk.sync = std::min(plan->disk.sync, tick / 50);
+
+  // Everybody writes to the same few partitions, so that whoever leads has something that others do
+  // not have yet.
+  brokers.topics.resize(1);
+  TopicPlan& topic = brokers.topics[0];
+  topic.partitions = OneOf(random, {1, 1, 2});
+  if (random.Chance(3, 4)) {
+    topic.replication_factor = static_cast<int16_t>(std::min(plan->servers, 3u));
+  }
+  topic.min_insync = std::min<int32_t>(OneOf(random, {1, 1, 2}), topic.replication_factor);
+  topic.unclean = random.Chance(1, 6);
+  while (brokers.producers.size() < 3) brokers.producers.emplace_back();
+  for (ProducerPlan& producer : brokers.producers) {
+    producer.acks = OneOf(random, {int16_t{-1}, int16_t{-1}, int16_t{1}});
+    producer.idempotent = producer.acks == -1 && random.Chance(2, 3);
+    producer.in_flight_max = static_cast<uint32_t>(random.Between(1, 5));
+    producer.batch_records_max = static_cast<uint32_t>(random.Between(1, 3));
+  }
+  brokers.think = tick * OneOf(random, {1, 2, 8}) / 8;
+
+  if (random.Chance(1, 3)) {
+    // Replicas are moved all the time, so that some come back to where they have just left.
+    topic.partitions = 2;
+    broker.state_change_queue_max = OneOf(random, {1u, 1u, 1'000u});
+    broker.reassignment_throttle = 0;
+    brokers.admin = true;
+    brokers.admin_think = tick * random.Between(1, 4);
+    brokers.admin_weights[static_cast<size_t>(AdminOp::kReassign)] = 6;
+  }
+  if (random.Chance(1, 3)) {
+    plan->workload.clients = static_cast<uint32_t>(random.Between(1, 2));
+    plan->workload.session_timeout_ms = static_cast<int32_t>((tick * 3).Milliseconds());
+  }
+
+  // A few faults of those that bring fail-overs about, and perhaps one of any other kind.
+  constexpr FaultKind kBringThem[] = {FaultKind::kKill,
+                                      FaultKind::kPause,
+                                      FaultKind::kCrashOnEvent,
+                                      FaultKind::kCutLink,
+                                      FaultKind::kStopCleanly,
+                                      FaultKind::kKillPartitionLeader,
+                                      FaultKind::kStickConnection,
+                                      FaultKind::kPausePartitionLeader,
+                                      FaultKind::kCutReplication,
+                                      FaultKind::kSlowCoordination,
+                                      FaultKind::kStrikeLeaders,
+                                      FaultKind::kResetCoordination};
+  plan->fault_weights.fill(0);
+  const auto add = [&](FaultKind kind) {
+    const auto weight = static_cast<uint32_t>(random.Between(1, 10));
+    if (std::find(scenario.faults.begin(), scenario.faults.end(), kind) != scenario.faults.end()) {
+      plan->fault_weights[static_cast<size_t>(kind)] = weight;
+    }
+  };
+  // Those made for it first.
+  for (FaultKind kind :
+       {FaultKind::kCutReplication, FaultKind::kSlowCoordination, FaultKind::kStrikeLeaders}) {
+    if (random.Chance(1, 2)) add(kind);
+  }
+  for (int64_t more = random.Between(1, 3); more > 0; --more) add(OneOf(random, kBringThem));
+  if (random.Chance(1, 3)) add(static_cast<FaultKind>(random.Below(plan->fault_weights.size())));
+}
+
 void SetBrokerOptions(const Plan& plan, uint32_t server, server::Options* options) {
   server::BrokerRoleOptions& role = *options->broker;
   role.broker.broker = BrokerOf(server);

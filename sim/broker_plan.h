@@ -55,6 +55,7 @@ struct BrokerPlan {
   uint32_t value_bytes_max = 16;
   Duration client_session;         // of group members
   uint32_t admin_weights[8] = {};  // by AdminOp
+  bool fail_overs = false;         // DrawFailOvers has made it so
 };
 
 enum class AdminOp : uint8_t {
@@ -88,8 +89,14 @@ inline uint32_t KafkaClientsOf(const BrokerPlan& plan) {
 }
 
 struct Plan;
+struct Scenario;
 // Draws everything of `plan` that concerns brokers. What a seed draws otherwise is not shifted.
 void DrawBrokers(RandomStream& random, Plan* plan);
+// Makes some seeds ones in which leaderships of partitions follow each other quickly while few
+// other things go wrong: most of what can be lost in replication takes two fail-overs within the
+// time in which an ISR does not shrink, and the faults that bring them about are lost among thirty
+// others.
+void DrawFailOvers(RandomStream& random, const Scenario& scenario, Plan* plan);
 // What is different in the options of each server.
 void SetBrokerOptions(const Plan& plan, uint32_t server, server::Options* options);
 std::string Describe(const BrokerPlan& plan);

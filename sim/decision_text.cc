@@ -1,5 +1,6 @@
 #include "sim/decision_text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <limits>
@@ -130,7 +131,8 @@ bool WaitsForEvent(FaultKind kind) {
 }
 
 bool SaysHow(FaultKind kind) {
-  return kind == FaultKind::kKillLeader || kind == FaultKind::kKillPartitionLeader;
+  return kind == FaultKind::kKillLeader || kind == FaultKind::kKillPartitionLeader ||
+         kind == FaultKind::kStrikeLeaders;
 }
 
 // Whether all is there that carrying it out needs.
@@ -150,7 +152,16 @@ bool Complete(const Plan& plan, const FaultDecision& fault) {
     case FaultKind::kStopCleanly:
     case FaultKind::kKillPartitionLeader:
     case FaultKind::kPausePartitionLeader:
+    case FaultKind::kSlowCoordination:
       return fault.server.has_value();
+    case FaultKind::kCutReplication:
+      return !fault.connections.empty() &&
+             std::all_of(fault.connections.begin(), fault.connections.end(),
+                         [&](const ConnectionName& name) {
+                           return name.from < plan.servers && name.to < plan.servers;
+                         });
+    case FaultKind::kStrikeLeaders:
+      return fault.count > 0;
     case FaultKind::kDiskReplaced:
       return fault.server.has_value() && *fault.server >= plan.voters();
     case FaultKind::kPowerLossAll:

@@ -41,6 +41,15 @@ std::optional<uint32_t> Faults::RandomUp() {
   return std::nullopt;
 }
 
+// Who leads a partition is who hurts.
+std::optional<uint32_t> Faults::LeaderOrRandomUp() {
+  const bool leader = random_.Chance(1, 2);
+  const std::optional<uint32_t> any = RandomUp();
+  if (!leader) return any;
+  const std::optional<uint32_t> leads = world_->PartitionLeader(random_);
+  return leads ? leads : any;
+}
+
 EventKind Faults::RandomEvent() {
   if (plan_.brokers.on && random_.Chance(2, 3)) {
     return kBrokerMoments[random_.Below(std::size(kBrokerMoments))];
@@ -105,6 +114,11 @@ std::optional<FaultDecision> Faults::Draw(FaultKind kind) {
     case FaultKind::kStickCoordination:
     case FaultKind::kDiskReplaced:
       has_target = DrawBroker(&fault);
+      break;
+    case FaultKind::kCutReplication:
+    case FaultKind::kSlowCoordination:
+    case FaultKind::kStrikeLeaders:
+      has_target = DrawFailOver(&fault);
       break;
     case FaultKind::kClientVanishes:
     case FaultKind::kClientMoves:
@@ -182,6 +196,53 @@ bool Faults::DrawBroker(FaultDecision* fault) {
     }
     default:
       LS_UNREACHABLE();
+  }
+}
+
+// In proportion to a session's timeout: a fail-over takes about so long.
+bool Faults::DrawFailOver(FaultDecision* fault) {
+  const Duration session = plan_.brokers.session_timeout;
+  const auto draw_ways = [&] {
+    const int64_t ways = random_.Between(1, 3);
+    fault->out = (ways & 1) != 0;
+    fault->in = (ways & 2) != 0;
+  };
+  switch (fault->kind) {
+    case FaultKind::kCutReplication:
+      DrawCutReplication(&fault->connections);
+      fault->time = session * random_.Between(2, 32) / 8;
+      return !fault->connections.empty();
+    case FaultKind::kSlowCoordination:
+      fault->server = LeaderOrRandomUp();
+      draw_ways();
+      fault->extra = session * random_.Between(1, 12) / 8;
+      fault->time = session * random_.Between(4, 32) / 8;
+      return fault->server.has_value();
+    case FaultKind::kStrikeLeaders:
+      fault->count = static_cast<uint32_t>(random_.Between(1, 4));
+      fault->extra = session * random_.Between(0, 8) / 8;
+      fault->stop = RandomStop();
+      if (random_.Chance(1, 3)) {
+        fault->stop = StopKind::kKill;  // does not die at all
+        fault->time = session * random_.Between(2, 12) / 8;
+      }
+      return true;
+    default:
+      LS_UNREACHABLE();
+  }
+}
+
+// From whom to whom nothing gets through: all of one broker, some of it, or some of all. With some,
+// one follower has what another one has not, and what a third has acknowledged is on its way.
+void Faults::DrawCutReplication(std::vector<ConnectionName>* ways) {
+  const std::optional<uint32_t> middle = LeaderOrRandomUp();
+  const int64_t shape = random_.Between(0, 2);
+  for (uint32_t from = 0; from < world_->servers(); ++from) {
+    for (uint32_t to = 0; to < world_->servers(); ++to) {
+      if (from == to || (shape < 2 && from != middle && to != middle)) continue;
+      if (shape > 0 && !random_.Chance(1, shape == 1 ? 2 : 3)) continue;
+      ways->push_back({server::LinkKind::kBroker, from, to, 0, 0});
+    }
   }
 }
 

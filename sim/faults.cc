@@ -103,6 +103,10 @@ bool Faults::CarryOut(Instant now, const FaultDecision& fault, std::optional<siz
     case FaultKind::kPausePartitionLeader:
     case FaultKind::kDiskReplaced:
       return CarryOutBroker(fault);
+    case FaultKind::kCutReplication:
+    case FaultKind::kSlowCoordination:
+    case FaultKind::kStrikeLeaders:
+      return CarryOutFailOver(now, fault);
     case FaultKind::kClientVanishes:
     case FaultKind::kClientMoves:
       return CarryOutClient(fault);
@@ -162,6 +166,63 @@ bool Faults::CarryOutBroker(const FaultDecision& fault) {
       return true;
     default:
       LS_UNREACHABLE();
+  }
+}
+
+bool Faults::CarryOutFailOver(Instant now, const FaultDecision& fault) {
+  switch (fault.kind) {
+    case FaultKind::kCutReplication:
+      CutReplication(now, fault);
+      return true;
+    case FaultKind::kSlowCoordination: {
+      world_->network().SetCoordinationLatency(*fault.server, fault.out ? fault.extra : Duration(),
+                                               fault.in ? fault.extra : Duration());
+      Undo undo;
+      undo.kind = fault.kind;
+      undo.server = *fault.server;
+      UndoLater(now, std::move(undo), fault.time);
+      return true;
+    }
+    case FaultKind::kStrikeLeaders:
+      strikes_ = fault;
+      return true;
+    default:
+      LS_UNREACHABLE();
+  }
+}
+
+void Faults::CutReplication(Instant now, const FaultDecision& fault) {
+  Undo undo;
+  undo.kind = fault.kind;
+  for (const ConnectionName& name : fault.connections) {
+    undo.blocked.push_back({name.from, name.to});
+  }
+  for (auto [from, to] : undo.blocked) {
+    world_->network().SetReplicationBlocked(now, from, to, true);
+  }
+  UndoLater(now, std::move(undo), fault.time);
+}
+
+// A leader is left the time to append what nobody fetches any more.
+void Faults::OnPartitionLeading(Instant now, uint32_t server) {
+  if (strikes_.count == 0) return;
+  const bool struck = std::any_of(undos_.begin(), undos_.end(), [&](const Undo& undo) {
+    return undo.kind == FaultKind::kStrikeLeaders && undo.server == server;
+  });
+  if (struck) return;
+  --strikes_.count;
+  Undo undo;
+  undo.kind = FaultKind::kStrikeLeaders;
+  undo.server = server;
+  UndoLater(now, std::move(undo), strikes_.extra);
+}
+
+void Faults::Strike(uint32_t server) {
+  if (!world_->up(server)) return;
+  if (strikes_.time > Duration()) {
+    world_->Pause(server, strikes_.time);
+  } else {
+    world_->Stop(server, strikes_.stop);
   }
 }
 
@@ -304,11 +365,20 @@ void Faults::UndoNow(Instant now, uint64_t number) {
   LS_CHECK(it != undos_.end());
   const Undo undo = std::move(*it);
   undos_.erase(it);
+  if (undo.kind == FaultKind::kStrikeLeaders) return Strike(undo.server);
   if (world_->trace().on()) world_->trace().Line("fault", "ends", FaultName(undo.kind));
   switch (undo.kind) {
     case FaultKind::kSplit:
       for (auto [from, to] : undo.blocked) world_->network().SetBlocked(now, from, to, false);
       world_->probes().Hit(Probe::kPartitionHealed);
+      return;
+    case FaultKind::kCutReplication:
+      for (auto [from, to] : undo.blocked) {
+        world_->network().SetReplicationBlocked(now, from, to, false);
+      }
+      return;
+    case FaultKind::kSlowCoordination:
+      world_->network().SetCoordinationLatency(undo.server, {}, {});
       return;
     case FaultKind::kSlowLink:
       world_->network().SetExtraLatency(undo.server, undo.other, {});
@@ -326,6 +396,7 @@ void Faults::UndoNow(Instant now, uint64_t number) {
 
 bool Faults::OnEvent(Instant now, uint32_t server, EventKind event) {
   if (ended_) return false;
+  if (event == EventKind::kPartitionLeading) OnPartitionLeading(now, server);
   if (isolation_.countdown > 0 && isolation_.event == event && --isolation_.countdown == 0) {
     FaultDecision fault;
     fault.server = server;

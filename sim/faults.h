@@ -34,6 +34,7 @@ class Faults {
   void End() { ended_ = true; }
 
  private:
+  // What comes later because of a fault: mostly its end.
   struct Undo {
     uint64_t number = 0;
     FaultKind kind{};
@@ -61,10 +62,13 @@ class Faults {
   std::optional<FaultDecision> Draw(FaultKind kind);
   bool DrawProcess(FaultDecision* fault);
   bool DrawBroker(FaultDecision* fault);
+  bool DrawFailOver(FaultDecision* fault);
+  void DrawCutReplication(std::vector<ConnectionName>* ways);
   bool DrawPartition(FaultDecision* fault);
   bool DrawConnection(FaultDecision* fault);
   bool DrawDisk(FaultDecision* fault);
   std::optional<uint32_t> RandomUp();
+  std::optional<uint32_t> LeaderOrRandomUp();
   uint32_t RandomServer();
   EventKind RandomEvent();
   StopKind RandomStop();
@@ -75,6 +79,10 @@ class Faults {
   bool CarryOut(Instant now, const FaultDecision& fault, std::optional<size_t> recorded);
   bool CarryOutProcess(const FaultDecision& fault, std::optional<size_t> recorded);
   bool CarryOutBroker(const FaultDecision& fault);
+  bool CarryOutFailOver(Instant now, const FaultDecision& fault);
+  void CutReplication(Instant now, const FaultDecision& fault);
+  void OnPartitionLeading(Instant now, uint32_t server);
+  void Strike(uint32_t server);
   bool CarryOutPartition(Instant now, const FaultDecision& fault, std::optional<size_t> recorded);
   bool CarryOutConnection(Instant now, const FaultDecision& fault);
   bool CarryOutDisk(Instant now, const FaultDecision& fault);
@@ -95,6 +103,7 @@ class Faults {
   std::vector<Undo> undos_;
   Armed crash_;
   Armed isolation_;
+  FaultDecision strikes_;  // `count` of them are left
 };
 
 }  // namespace lockstep::sim

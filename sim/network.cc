@@ -20,6 +20,8 @@ Network::Network(const NetworkPlan& plan, uint64_t seed, uint32_t servers, uint3
       queue_(queue),
       nodes_(nodes),
       blocked_(size_t{nodes} * nodes, false),
+      replication_blocked_(size_t{servers} * servers, false),
+      coordination_latency_(servers),
       extra_latency_(size_t{nodes} * nodes) {}
 
 Network::Connection* Network::Find(uint32_t node, ConnectionId id, int* end) {
@@ -54,13 +56,20 @@ Instant Network::ArrivalTime(Instant now, const Connection& c, int direction) {
     latency = latency * 20;
   }
   latency = latency + extra_latency_[a * nodes_.size() + b];
+  if (c.link == LinkKind::kCoordination) {
+    latency = latency + coordination_latency_[c.end[0].node][static_cast<size_t>(direction)];
+  }
   return std::max(c.direction[direction].last_arrival, now + latency);
 }
 
 bool Network::Held(const Connection& c, int direction) const {
   const Direction& d = c.direction[direction];
+  const uint32_t from = c.end[direction].node;
   const uint32_t to = c.end[1 - direction].node;
-  return d.stuck || d.reading_paused || blocked(c.end[direction].node, to) ||
+  // Clients of brokers dial the same port, but are no servers.
+  const bool replication = c.link == LinkKind::kBroker && from < servers_ && to < servers_;
+  return d.stuck || d.reading_paused || blocked(from, to) ||
+         (replication && replication_blocked_[from * servers_ + to]) ||
          nodes_[to].state == NodeState::kOff;
 }
 
@@ -231,26 +240,32 @@ void Network::PowerOff(Instant now, uint32_t node) {
 void Network::SetNodeState(Instant now, uint32_t node, NodeState state) {
   const bool was_off = nodes_[node].state == NodeState::kOff;
   nodes_[node].state = state;
-  if (!was_off || state == NodeState::kOff) return;
-  for (uint32_t slot = 0; slot < connections_.size(); ++slot) {
-    for (int d = 0; d < 2; ++d) Release(now, slot, d);
-  }
+  if (was_off && state != NodeState::kOff) ReleaseAll(now);
 }
 
 void Network::SetBlocked(Instant now, uint32_t from, uint32_t to, bool blocked) {
   if (this->blocked(from, to) == blocked) return;
   blocked_[from * nodes_.size() + to] = blocked;
-  if (blocked) return;
+  if (!blocked) ReleaseAll(now);
+}
+
+void Network::SetReplicationBlocked(Instant now, uint32_t from, uint32_t to, bool blocked) {
+  if (replication_blocked_[from * servers_ + to] == blocked) return;
+  replication_blocked_[from * servers_ + to] = blocked;
+  if (!blocked) ReleaseAll(now);
+}
+
+void Network::ReleaseAll(Instant now) {
   for (uint32_t slot = 0; slot < connections_.size(); ++slot) {
-    for (int d = 0; d < 2; ++d) {
-      Release(now, slot, d);
-    }
+    for (int d = 0; d < 2; ++d) Release(now, slot, d);
   }
 }
 
 void Network::HealAll(Instant now) {
   blocked_.assign(blocked_.size(), false);
+  replication_blocked_.assign(replication_blocked_.size(), false);
   extra_latency_.assign(extra_latency_.size(), Duration());
+  coordination_latency_.assign(coordination_latency_.size(), {});
   for (uint32_t slot = 0; slot < connections_.size(); ++slot) {
     for (int d = 0; d < 2; ++d) {
       connections_[slot].direction[d].stuck = false;
@@ -262,6 +277,10 @@ void Network::HealAll(Instant now) {
 void Network::SetExtraLatency(uint32_t a, uint32_t b, Duration extra) {
   extra_latency_[a * nodes_.size() + b] = extra;
   extra_latency_[b * nodes_.size() + a] = extra;
+}
+
+void Network::SetCoordinationLatency(uint32_t broker, Duration out, Duration in) {
+  coordination_latency_[broker] = {out, in};
 }
 
 bool Network::PickOne(RandomStream& random, std::optional<LinkKind> kind, uint32_t* slot) const {

@@ -6,6 +6,7 @@
 // The network knows nodes by number: servers first, then clients.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -75,9 +76,13 @@ class Network {
   // Whether bytes from `from` reach `to`.
   void SetBlocked(Instant now, uint32_t from, uint32_t to, bool blocked);
   bool blocked(uint32_t from, uint32_t to) const { return blocked_[from * nodes_.size() + to]; }
+  // Likewise of what brokers fetch from each other alone.
+  void SetReplicationBlocked(Instant now, uint32_t from, uint32_t to, bool blocked);
   void HealAll(Instant now);  // nothing blocked, nothing stuck, nothing slow
   // Added to the latency of every segment between the two, both ways.
   void SetExtraLatency(uint32_t a, uint32_t b, Duration extra);
+  // Likewise of what a broker sends to the coordination service and of what it gets from there.
+  void SetCoordinationLatency(uint32_t broker, Duration out, Duration in);
   // A random connection, of one kind or of any, that is established and open on both sides; by what
   // does not depend on how many there have been.
   std::optional<ConnectionName> NameOne(RandomStream& random,
@@ -141,6 +146,7 @@ class Network {
   void Enqueue(Instant now, uint32_t slot, int direction, Segment::Kind kind, Bytes data);
   void Schedule(Instant now, uint32_t slot, int direction);
   bool Held(const Connection& c, int direction) const;
+  void ReleaseAll(Instant now);
   void Release(Instant now, uint32_t slot, int direction);
   void CloseEnd(uint32_t slot, int end);
   void CutUnsent(Direction& direction);
@@ -170,6 +176,8 @@ class Network {
   EventQueue* queue_;
   std::vector<Node> nodes_;
   std::vector<bool> blocked_;
+  std::vector<bool> replication_blocked_;                      // between servers
+  std::vector<std::array<Duration, 2>> coordination_latency_;  // of each server: out, in
   std::vector<Duration> extra_latency_;
   std::vector<Connection> connections_;
   std::vector<uint32_t> free_;

@@ -19,6 +19,7 @@ T OneOf(RandomStream& random, const T (&values)[N]) {
 }
 
 bool OfBrokers(FaultKind kind) { return kind >= FaultKind::kStopCleanly; }
+bool OfFailOvers(FaultKind kind) { return kind >= FaultKind::kCutReplication; }
 
 std::vector<FaultKind> EveryFault(bool brokers) {
   std::vector<FaultKind> kinds;
@@ -130,7 +131,7 @@ void DrawFaults(RandomStream& random, const Scenario& scenario, Plan* plan) {
   for (size_t i = 0; i < plan->fault_weights.size(); ++i) {
     const bool allowed = std::find(scenario.faults.begin(), scenario.faults.end(),
                                    static_cast<FaultKind>(i)) != scenario.faults.end();
-    if (!allowed) plan->fault_weights[i] = 0;
+    if (!allowed || OfFailOvers(static_cast<FaultKind>(i))) plan->fault_weights[i] = 0;
   }
 }
 
@@ -204,6 +205,12 @@ const std::vector<FaultInfo>& AllFaults() {
        "one direction of such a connection delivers nothing any more: replies are lost or late"},
       {FaultKind::kDiskReplaced, "disk-replaced",
        "a broker that does not vote comes back with an empty disk"},
+      {FaultKind::kCutReplication, "cut-replication",
+       "what a broker fetches from others, or they from it, is held back; all else gets through"},
+      {FaultKind::kSlowCoordination, "slow-coordination",
+       "what a broker asks of the coordination service, or hears from it, is late for a while"},
+      {FaultKind::kStrikeLeaders, "strike-leaders",
+       "the next brokers that begin to lead a partition die or stand still, soon after"},
   };
   return faults;
 }
@@ -244,8 +251,8 @@ const std::vector<Scenario>& AllScenarios() {
        "brokers die, pause and come back, at any point, and disks are replaced",
        {FaultKind::kKill, FaultKind::kPowerLoss, FaultKind::kPowerLossAll, FaultKind::kCrashInStep,
         FaultKind::kCrashOnEvent, FaultKind::kPause, FaultKind::kStopCleanly,
-        FaultKind::kKillPartitionLeader, FaultKind::kPausePartitionLeader,
-        FaultKind::kDiskReplaced},
+        FaultKind::kKillPartitionLeader, FaultKind::kPausePartitionLeader, FaultKind::kDiskReplaced,
+        FaultKind::kStrikeLeaders},
        true},
       {"brokers-network",
        "brokers lose each other, the coordination service and their clients; none dies",
@@ -253,7 +260,7 @@ const std::vector<Scenario>& AllScenarios() {
         FaultKind::kBridge, FaultKind::kCutLink, FaultKind::kIsolateOnEvent,
         FaultKind::kResetConnection, FaultKind::kResetStorm, FaultKind::kStickConnection,
         FaultKind::kSlowLink, FaultKind::kPausePartitionLeader, FaultKind::kResetCoordination,
-        FaultKind::kStickCoordination},
+        FaultKind::kStickCoordination, FaultKind::kCutReplication, FaultKind::kSlowCoordination},
        true},
   };
   return scenarios;
@@ -296,6 +303,8 @@ Plan DrawPlan(uint64_t seed, const Scenario& scenario,
     // From a stream of its own: the same seed without brokers stays what it is.
     RandomStream brokers = StreamFor(seed, Purpose::kBrokerPlan);
     DrawBrokers(brokers, &plan);
+    RandomStream fail_overs = StreamFor(seed, Purpose::kFailOverPlan);
+    DrawFailOvers(fail_overs, scenario, &plan);
   }
   replication::Rules none;
   for (const std::string& name : break_rules) {

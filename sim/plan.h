@@ -46,6 +46,10 @@ enum class FaultKind : uint8_t {
   kResetCoordination,     // a broker's connection to the coordination service is reset
   kStickCoordination,     // one direction of it delivers nothing any more: lost and late replies
   kDiskReplaced,          // a server that does not vote comes back with an empty disk
+  // Of the seeds whose leaderships follow each other quickly (DrawFailOvers).
+  kCutReplication,    // a broker's fetches, or others' from it; its sessions and clients stay
+  kSlowCoordination,  // a broker and the coordination service are far from each other for a while
+  kStrikeLeaders,     // the next brokers that begin to lead die or stand still, soon after
   kCount
 };
 struct FaultInfo {

@@ -17,6 +17,7 @@ enum class Purpose : uint64_t {
   kClient = 7,
   kBrokerPlan = 8,
   kKafkaClient = 9,
+  kFailOverPlan = 10,
 };
 
 inline RandomStream StreamFor(uint64_t seed, Purpose purpose, uint32_t who = 0,

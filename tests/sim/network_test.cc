@@ -56,8 +56,8 @@ class NetworkTest : public testing::Test {
       }
     }
   }
-  void Connect() {
-    network_->Dial(now_, 0, kId, LinkKind::kLearner, 1);
+  void Connect(LinkKind link = LinkKind::kLearner) {
+    network_->Dial(now_, 0, kId, link, 1);
     Run();
     ASSERT_TRUE(connected_);
   }
@@ -95,6 +95,42 @@ TEST_F(NetworkTest, BytesArriveInOrderBothWays) {
     EXPECT_EQ(bytes_[0], expected);
     EXPECT_EQ(bytes_[1], expected);
   }
+}
+
+TEST_F(NetworkTest, ReplicationIsHeldBackInOneDirectionAndNothingElseIs) {
+  Make(1);
+  Connect(LinkKind::kBroker);
+  network_->SetReplicationBlocked(now_, 0, 1, true);
+  Send(0, "held");
+  Send(1, "back");
+  Run(now_ + Microseconds(50));  // one arrival: the next event would be that the sender gives up
+  EXPECT_EQ(bytes_[1], "");
+  EXPECT_EQ(bytes_[0], "back");
+  EXPECT_FALSE(network_->blocked(0, 1));
+  network_->SetReplicationBlocked(now_, 0, 1, false);
+  Run();
+  EXPECT_EQ(bytes_[1], "held");
+}
+
+TEST_F(NetworkTest, ABrokersClientIsNotHeldBackWithReplication) {
+  Make(1);
+  for (uint32_t from : {0u, 1u}) network_->SetReplicationBlocked(now_, from, 1 - from, true);
+  network_->Dial(now_, 2, kId, LinkKind::kBroker, 1);
+  Run();
+  EXPECT_TRUE(connected_);
+}
+
+TEST_F(NetworkTest, CoordinationIsLateInTheDirectionThatIsSlow) {
+  Make(1);
+  Connect(LinkKind::kCoordination);
+  network_->SetCoordinationLatency(0, Seconds(1), {});
+  const Instant sent = now_;
+  Send(0, "late");
+  Send(1, "soon");
+  Run(sent + Milliseconds(500));
+  EXPECT_EQ(bytes_[0], "soon");
+  EXPECT_GE(now_, sent + Seconds(1));
+  EXPECT_EQ(bytes_[1], "late");
 }
 
 TEST_F(NetworkTest, WhatArrivedCountsAsWritten) {
