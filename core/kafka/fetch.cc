@@ -16,6 +16,7 @@ constexpr size_t kReadsMax = 64;
 // what is sent piece by piece stays in the processor's cache, and nobody waits for a large answer
 // to somebody else. Clients ask next for what they did not get (KIP-74).
 constexpr uint64_t kAnswerBytes = 4 << 20;
+constexpr uint64_t kReadBytesMin = 256 << 10;
 
 struct Committed {
   std::vector<Bytes> slices;
@@ -150,7 +151,8 @@ bool FrontEnd::Impl::FetchOne(CallId call, FetchCall& fetch) {
   // At least a byte: the first batch comes whole.
   const uint64_t wanted = std::max<uint64_t>(1, std::max(0, from.partition_max_bytes));
   if (!fetch.reads.empty() && (wanted > left || fetch.reads.size() >= kReadsMax)) return false;
-  if (left == 0 && taken > 0) {
+  // What little fits is not worth a read.
+  if (taken > 0 && left < std::min(wanted, kReadBytesMin)) {
     fetch.news = true;
     return true;
   }

@@ -17,12 +17,14 @@ namespace lockstep::storage {
 void Logs::Read(LogReadId id, LogNumber number, int64_t offset, uint32_t max_bytes,
                 StoreOutput* output) {
   LogReadDone done{.id = id, .log = number};
-  const Log* log = Find(number);
+  Log* log = Find(number);
+  ++reads_;
   if (log == nullptr || log->deleted) {
     done.status = LogReadDone::Status::kFailed;
   } else if (offset < log->extent.start || offset > log->extent.end) {
     done.status = LogReadDone::Status::kOutOfRange;
   } else if (offset < log->extent.end && !ReadCache(*log, offset, max_bytes, &done)) {
+    if (ReadOn(log, id, offset, max_bytes, output)) return;
     // Only what is in the files by now: what is written meanwhile is in memory, too.
     StartTask({.kind = Task::Kind::kRead,
                .id = id,
@@ -50,6 +52,103 @@ void Logs::Search(LogReadId id, LogNumber number, int64_t timestamp, StoreOutput
              .timestamp = timestamp,
              .limit = log->readable_end},
             output);
+}
+
+// ---- Reading ahead -----------------------------------------------------------------------------
+// A consumer that reads its way through the files, one request after the other, finds what it asks
+// for already read and checked: that was done while it looked at what it had got before.
+
+// True: it is answered, or will be.
+bool Logs::ReadOn(Log* log, LogReadId id, int64_t offset, uint64_t max_bytes, StoreOutput* output) {
+  if (log->ahead && log->ahead->from.offset == offset) {
+    const Ahead ahead = *log->ahead;
+    DropAhead(log);
+    // The first batch comes whole, as always.
+    uint64_t size = 0;
+    int64_t end = offset;
+    while (size < ahead.batches.size()) {
+      const records::BatchHeader header =
+          records::HeaderOf({ahead.batches.Slice(size, records::kBatchHeaderBytes), Bytes()});
+      if (size > 0 && size + header.size() > max_bytes) break;
+      size += header.size();
+      end = header.next_offset();
+    }
+    const Place stopped{.offset = end,
+                        .base = ahead.from.base,
+                        .position = ahead.to.position - (ahead.batches.size() - size)};
+    KeepPlace(log, offset, stopped);
+    output->log_reads.push_back(
+        {.id = id, .log = log->number, .batches = {ahead.batches.Slice(0, size)}});
+    ReadAhead(log, stopped, max_bytes, output);
+    return true;
+  }
+  for (auto& [ticket, task] : tasks_) {
+    if (!task.ahead || task.log != log->number || task.offset != offset) continue;
+    if (task.max_bytes > max_bytes) return false;  // it may bring more than is wanted
+    task.ahead = false;
+    task.id = id;
+    ahead_bytes_ -= task.max_bytes;
+    return true;
+  }
+  return false;
+}
+
+void Logs::ReadAhead(Log* log, const Place& from, uint64_t max_bytes, StoreOutput* output) {
+  const Segment* segment = SegmentAt(log, from.base);
+  max_bytes = std::min(max_bytes, kReadBytesMax);
+  const bool there =
+      segment != nullptr && from.position < segment->bytes && from.offset < log->readable_end;
+  const bool in_memory = !log->cached.empty() && log->cached.front().batch.base <= from.offset;
+  if (!there || in_memory || log->deleted) return;
+  // Of one reader in each log: two in turn would throw out what the other is about to ask for.
+  if (log->ahead && log->ahead->since + kAheadTurns < reads_) DropAhead(log);
+  if (log->ahead || !RoomAhead()) return;
+  for (const auto& [ticket, task] : tasks_) {
+    if (task.ahead && task.log == log->number) return;
+  }
+  ahead_bytes_ += max_bytes;
+  StartTask({.kind = Task::Kind::kRead,
+             .log = log->number,
+             .offset = from.offset,
+             .max_bytes = max_bytes,
+             .limit = log->readable_end,
+             .ahead = true},
+            output);
+}
+
+// What was asked for long ago has lost its reader, and makes room; what was read lately is waited
+// for: many readers in turn would else throw out what the next one is about to ask for.
+bool Logs::RoomAhead() {
+  while (!ahead_order_.empty()) {
+    const auto [number, since] = ahead_order_.front();
+    Log* log = Find(number);
+    const bool stale = log == nullptr || !log->ahead || log->ahead->since != since;
+    if (!stale) {
+      if (since + kAheadReadsMax > reads_) break;
+      DropAhead(log);
+    }
+    ahead_order_.pop_front();
+  }
+  return ahead_bytes_ < kAheadBytesMax;
+}
+
+void Logs::KeepAhead(Log* log, Task* task) {
+  ahead_bytes_ -= task->max_bytes;
+  if (task->batches.empty() || task->lowered || log->deleted) return;
+  LS_CHECK(!log->ahead.has_value());
+  Bytes batches = std::move(task->batches.front());
+  ahead_bytes_ += batches.size();
+  log->ahead = {.from = {.offset = task->offset, .base = task->base},
+                .to = {.offset = task->end, .base = task->base, .position = task->position},
+                .batches = std::move(batches),
+                .since = reads_};
+  ahead_order_.emplace_back(log->number, reads_);
+}
+
+void Logs::DropAhead(Log* log) {
+  if (!log->ahead) return;
+  ahead_bytes_ -= log->ahead->batches.size();
+  log->ahead.reset();
 }
 
 // ---- Tasks -------------------------------------------------------------------------------------
@@ -122,6 +221,7 @@ void Logs::EnterSegment(uint64_t ticket, Task* task, StoreOutput* output) {
     if (const Place* place = FindPlace(*log, *task)) {
       task->position = place->position;
       task->next = place->offset;
+      task->goes_on = true;
     }
   }
   ReadMore(ticket, task, PieceBytes(*task), output);
@@ -143,11 +243,10 @@ const Logs::Place* Logs::FindPlace(const Log& log, const Task& task) {
   return found == log.places.end() ? nullptr : &*found;
 }
 
-void Logs::KeepPlace(Log* log, const Task& task) {
-  const Place place{.offset = task.end, .base = task.base, .position = task.position};
-  // In place of the one that this reader began at: others have their own.
+// In place of the one that this reader began at: others have their own.
+void Logs::KeepPlace(Log* log, int64_t began, const Place& place) {
   const auto before = std::find_if(log->places.begin(), log->places.end(),
-                                   [&](const Place& one) { return one.offset == task.offset; });
+                                   [&](const Place& one) { return one.offset == began; });
   if (before != log->places.end()) log->places.erase(before);
   if (log->places.size() == kPlacesMax) log->places.erase(log->places.begin());
   log->places.push_back(place);
@@ -367,6 +466,10 @@ void Logs::Finish(uint64_t ticket, StoreOutput* output) {
   Log* log = Find(task.log);
   switch (task.kind) {
     case Task::Kind::kRead: {
+      if (task.ahead) {
+        KeepAhead(log, &task);
+        break;
+      }
       LogReadDone done{.id = task.id, .log = task.log, .batches = std::move(task.batches)};
       if (task.offset < log->extent.start || task.offset > log->extent.end) {
         done.batches.clear();
@@ -375,7 +478,9 @@ void Logs::Finish(uint64_t ticket, StoreOutput* output) {
         // Cut meanwhile, or only in memory now.
         ReadCache(*log, task.offset, task.max_bytes, &done);
       } else {
-        KeepPlace(log, task);
+        const Place stopped{.offset = task.end, .base = task.base, .position = task.position};
+        KeepPlace(log, task.offset, stopped);
+        if (task.goes_on) ReadAhead(log, stopped, task.max_bytes, output);
       }
       output->log_reads.push_back(std::move(done));
       break;
@@ -439,12 +544,16 @@ void Logs::Fail(uint64_t ticket, const std::string& why, StoreOutput* output) {
       !log->deleted && (task.offset < log->extent.start || task.offset > log->extent.end);
   const auto status = moved && task.kind == Task::Kind::kRead ? LogReadDone::Status::kOutOfRange
                                                               : LogReadDone::Status::kFailed;
-  if (!moved && !log->deleted && !task.lowered) {
+  if (!moved && !log->deleted && !task.lowered && !task.ahead) {
     output->events.push_back(
         {.kind = EventKind::kLogDamaged, .detail = task.log.value, .text = log->directory});
   }
   if (task.kind == Task::Kind::kRead) {
-    output->log_reads.push_back({.id = task.id, .log = task.log, .status = status});
+    if (task.ahead) {
+      ahead_bytes_ -= task.max_bytes;  // who asks for it will be told
+    } else {
+      output->log_reads.push_back({.id = task.id, .log = task.log, .status = status});
+    }
   } else {
     output->log_searches.push_back({.id = task.id, .log = task.log, .status = status});
   }

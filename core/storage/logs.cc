@@ -96,6 +96,7 @@ Record Logs::Delete(LogWriteId id, LogNumber number) {
   log.deleted = true;
   // Reads under way are answered when what they wait for has come: the files are in use until then.
   CutCache(&log, INT64_MIN);
+  DropAhead(&log);
   return LogDeletedRecord{number};
 }
 
@@ -116,6 +117,7 @@ std::optional<Record> Logs::Change(LogWriteId id, LogNumber number, LogChange ch
     const int64_t to = log.extent.end <= before.end ? log.extent.end : INT64_MIN;
     CutCache(&log, to);
     std::erase_if(log.places, [to](const Place& place) { return place.offset > to; });
+    DropAhead(&log);
     LowerLimits(number, to);
     log.readable_end = std::min(log.readable_end, to);
     ++log.cuts_under_way;

@@ -81,9 +81,12 @@ class Logs {
   // Positions in index files are 31 bits wide.
   static constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 30;
   static constexpr uint64_t kBacklogBytesMax = 64 << 20;
-  static constexpr uint64_t kReadBytes = 128 << 10;   // a piece of a file, at least
-  static constexpr uint64_t kReadBytesMax = 1 << 20;  // ... for one who wants more
-  static constexpr size_t kPlacesMax = 8;             // of readers, kept of each log
+  static constexpr uint64_t kReadBytes = 128 << 10;     // a piece of a file, at least
+  static constexpr uint64_t kReadBytesMax = 1 << 20;    // ... for one who wants more
+  static constexpr uint64_t kAheadBytesMax = 16 << 20;  // read ahead, of all logs
+  static constexpr uint64_t kAheadReadsMax = 1000;      // until what nobody has asked for goes
+  static constexpr uint64_t kAheadTurns = 64;           // ... for another reader of the same log
+  static constexpr size_t kPlacesMax = 8;               // of readers, kept of each log
   static constexpr uint64_t kIndexFileBytesMax = 16 << 20;
   static constexpr size_t kIndexFlushBytes = 2048;
   static constexpr int kSyncsMax = 8;                   // logs that are synced at the same time
@@ -108,6 +111,13 @@ class Logs {
     int64_t offset = 0;
     int64_t base = 0;  // of the segment
     uint64_t position = 0;
+  };
+  // What the reader who has stopped before it is expected to ask for next.
+  struct Ahead {
+    Place from;
+    Place to;  // behind it
+    Bytes batches;
+    uint64_t since = 0;  // the number of reads when it was read
   };
   // A batch in memory.
   struct Cached {
@@ -151,6 +161,7 @@ class Logs {
     int64_t high_watermark = 0;
     std::deque<Cached> cached;
     std::vector<Place> places;  // the latest one last
+    std::optional<Ahead> ahead;
 
     std::vector<Segment> segments;  // ascending; the last one is active. Empty until it is made
     int64_t file_end = 0;           // exclusive end of what has been given to the files
@@ -200,6 +211,8 @@ class Logs {
     uint64_t max_bytes = 0;
     int64_t limit = 0;      // no batch that ends above this: it was cut, or is not in the files
     bool lowered = false;   // a truncation has lowered it
+    bool goes_on = false;   // kRead: began where a reader had stopped
+    bool ahead = false;     // kRead: nobody has asked for it yet
     int64_t base = 0;       // the segment that is read
     uint64_t position = 0;  // ... from here
     uint64_t asked = 0;     // bytes of the read under way
@@ -299,7 +312,12 @@ class Logs {
   static Found Visit(Task* task, const records::BatchHeader& header, const Bytes& batch);
   static uint64_t PieceBytes(const Task& task);
   static const Place* FindPlace(const Log& log, const Task& task);
-  static void KeepPlace(Log* log, const Task& task);
+  static void KeepPlace(Log* log, int64_t began, const Place& place);
+  bool ReadOn(Log* log, LogReadId id, int64_t offset, uint64_t max_bytes, StoreOutput* output);
+  void ReadAhead(Log* log, const Place& from, uint64_t max_bytes, StoreOutput* output);
+  void KeepAhead(Log* log, Task* task);
+  void DropAhead(Log* log);
+  bool RoomAhead();
   void OnScanned(Log* log, Task* task, StoreOutput* output);
   bool ScanMayEndHere(const Task& task) const;
   static bool IsCut(const LogChange& change, const LogExtent& before);
@@ -331,6 +349,10 @@ class Logs {
   std::deque<std::pair<LogNumber, uint64_t>> cache_order_;  // with their serials, oldest first
   uint64_t cache_bytes_ = 0;
   uint64_t next_serial_ = 1;
+
+  uint64_t ahead_bytes_ = 0;                                // that are there, or are being read
+  std::deque<std::pair<LogNumber, uint64_t>> ahead_order_;  // with Ahead::since, oldest first
+  uint64_t reads_ = 0;
 
   absl::btree_map<uint64_t, Task> tasks_;
   uint64_t next_ticket_ = 1;
