@@ -8,7 +8,12 @@ Both on loopback and on the same disk, replication factor 3, min.insync.replicas
 
 Each Lockstep server has both roles, each Kafka server is broker and controller. Loads alternate between the two in one run,
 since what a machine gives moves from minute to minute: compare the ratios, not the numbers of two runs. The CPU is that of
-the three servers, for each million records that they acknowledged; the memory is what is resident after the last load.
+the three servers, for each million records that they acknowledged or sent; the memory is what is resident after the last load.
+
+Produced is to a new topic in each run, after a warm-up. Consumed is, again and again, a topic of CONSUMED MiB: the same for
+both, however much they take in a run, and so that Kafka need not sync each batch of it (flush.messages of the topic).
+Nothing is measured before a JVM is warm: loads of both kinds run on both systems, one after the other, until the produced
+and the consumed of a round are less than a tenth above those of the rounds before (at least WARM_ROUNDS_MIN rounds).
 """
 
 import argparse
@@ -40,14 +45,19 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0
 </dependencies></project>
 """
 # Bytes of a record, records of a batch: a batch is about 16 KiB, which is how much Java's producer collects by default.
+NO_SYNCS = {"config": "flush.messages=9223372036854775807"}
 SIZES = [(100, 150), (1024, 16)]
 PARTITIONS = [1, 100, 1000]
+CONSUMED, CONSUMED_QUICK = 128, 16  # MiB of records' values; they fit the page cache
+WARM_ROUNDS_MIN, WARM_ROUNDS_MAX = 3, 8
 CONNECTIONS, OUTSTANDING = 4, 5  # to each broker; of each connection, as of an idempotent producer
 # What differs from the tests: failures are not the subject, and nobody should be taken for dead under load.
 COMMON = {"lockstep": {"tickTime": 2000, "initLimit": 10, "syncLimit": 5, "zookeeper.session.timeout.ms": 18000,
                        "replica.lag.time.max.ms": 30000},
           "kafka": {"broker.session.timeout.ms": 18000, "broker.heartbeat.interval.ms": 2000, "replica.lag.time.max.ms": 30000}}
-DURABILITIES = {"fsync": {"lockstep": {"log.durability": "fsync"}, "kafka": {"log.flush.interval.messages": 1}},
+# With one fetcher (the default) a Kafka follower syncs one partition after the other.
+DURABILITIES = {"fsync": {"lockstep": {"log.durability": "fsync"},
+                          "kafka": {"log.flush.interval.messages": 1, "num.replica.fetchers": 4}},
                 "flush": {"lockstep": {"log.durability": "flush"}, "kafka": {}}}
 
 
@@ -88,25 +98,72 @@ def figures(text):
     return dict(zip(keys, (float(value) for value in found.groups())))
 
 
-def measure(ensemble, topic, partitions, size, batch, seconds, warm_up):
-    """One run on a new topic: produce, then consume what was produced."""
-    load(ensemble, "create", topic, partitions=partitions)
+def cpu_of(ensemble, records, work):
+    """What `work` returns, and the CPU seconds of the servers for each million of `records(result)` meanwhile."""
     before = cpu_seconds(ensemble)
-    text = load(ensemble, "produce", topic, connections=CONNECTIONS, outstanding=OUTSTANDING, batch=batch, size=size,
-                seconds=seconds, warm_up=warm_up)
-    produced = figures(text)
-    total = int(re.search(r"acknowledged in all: (\d+)", text)[1])
-    produced["sent_again"] = int(re.search(r"sent again: (\d+)", text)[1])
-    produced["cpu_s_per_million"] = (cpu_seconds(ensemble) - before) / total * 1e6
-    before = cpu_seconds(ensemble)
-    consumed = figures(load(ensemble, "consume", topic, connections=CONNECTIONS))
-    consumed["cpu_s_per_million"] = (cpu_seconds(ensemble) - before) / max(consumed["records"], 1) * 1e6
+    result = work()
+    return result, (cpu_seconds(ensemble) - before) / max(records(result), 1) * 1e6
+
+
+def produce(ensemble, topic, partitions, size, batch, **until):
+    """On a new topic. Returns the figures and the number of records that it has at least, and at most."""
+    text, cpu = cpu_of(ensemble, acknowledged, lambda: load(
+        ensemble, "produce", topic, connections=CONNECTIONS, outstanding=OUTSTANDING, batch=batch, size=size, **until))
     # What was refused after it had been appended is there as well.
-    if not total <= consumed["records"] <= total + produced["sent_again"]:
-        sys.exit(f"{total:,} records were acknowledged, and {consumed['records']:,.0f} are read back")
+    again = int(re.search(r"sent again: (\d+)", text)[1])
+    return figures(text) | {"cpu_s_per_million": cpu}, acknowledged(text), acknowledged(text) + again
+
+
+def acknowledged(text):
+    return int(re.search(r"acknowledged in all: (\d+)", text)[1])
+
+
+def fill(ensemble, topic, partitions, size, batch, megabytes):
+    """A topic to consume."""
+    load(ensemble, "create", topic, partitions=partitions, **(NO_SYNCS if isinstance(ensemble, KafkaEnsemble) else {}))
+    return produce(ensemble, topic, partitions, size, batch, megabytes=megabytes)[1:]
+
+
+def consume(ensemble, topic, bounds, seconds):
+    text, cpu = cpu_of(ensemble, lambda text: int(re.search(r"read in all: (\d+)", text)[1]),
+                       lambda: load(ensemble, "consume", topic, connections=CONNECTIONS, seconds=seconds))
+    consumed = figures(text)
+    if not bounds[0] <= consumed["records"] <= bounds[1]:
+        sys.exit(f"{bounds[0]:,} records were acknowledged, and {consumed['records']:,.0f} are read back")
+    return consumed | {"cpu_s_per_million": cpu}
+
+
+def measure(ensemble, topic, filled, partitions, size, batch, seconds, warm_up):
+    """One run: produce to a new topic, then consume `filled`, a topic and how many records it has."""
+    load(ensemble, "create", topic, partitions=partitions)
+    produced, *_ = produce(ensemble, topic, partitions, size, batch, seconds=seconds, warm_up=warm_up)
+    consumed = consume(ensemble, *filled, seconds / 2)
     produced["memory_mb"] = [round(memory_mb(server)) for server in ensemble.servers]
     load(ensemble, "delete", topic)
     return {"produce": produced, "consume": consumed}
+
+
+def warm(system, ensemble, seconds, rounds_max):
+    """Loads until they are no longer faster than before, and at least WARM_ROUNDS_MIN times."""
+    best, rounds = {}, 0
+    while rounds < rounds_max:
+        rounds += 1
+        grown = False
+        for size, batch in SIZES:
+            topic = f"warm-up-{size}-{rounds}"
+            bounds = fill(ensemble, topic, 30, size, batch, CONSUMED_QUICK)
+            load(ensemble, "create", f"{topic}-p", partitions=30)
+            run = {"produce": produce(ensemble, f"{topic}-p", 30, size, batch, seconds=seconds, warm_up=1)[0],
+                   "consume": consume(ensemble, topic, bounds, seconds)}
+            for name in (topic, f"{topic}-p"):
+                load(ensemble, "delete", name)
+            for mode, found in run.items():
+                key = f"{mode} {size} B"
+                grown |= found["records_s"] > 1.1 * best.get(key, 0)
+                best[key] = max(best.get(key, 0), found["records_s"])
+        if not grown and rounds >= WARM_ROUNDS_MIN:
+            break
+    print(f"  {system} is warm after {rounds} rounds: " + ", ".join(f"{key} {rate:,.0f}/s" for key, rate in best.items()), flush=True)
 
 
 def medians(runs):
@@ -155,23 +212,27 @@ def run_durability(durability, systems, directory, arguments, loads):
             print(f"{system}, {durability}: three times `{' '.join(map(str, ensemble.servers[0].command())).replace(str(ROOT) + '/', '')}`"
                   f" with {' '.join(f'{k}={v}' for k, v in DURABILITIES[durability][system].items()) or 'defaults'}", flush=True)
             ensemble.__enter__()
-        seconds, warm_up = (3, 1) if arguments.quick else (arguments.seconds, 3)
-        # A JVM is faster once it is warm, and nobody should win by that.
-        for ensemble in ensembles.values():
-            measure(ensemble, "warm-up", 10, 100, 150, 3 if arguments.quick else 15, 1)
+        seconds, warm_up = (2, 1) if arguments.quick else (arguments.seconds, 2)
+        for system, ensemble in ensembles.items():
+            warm(system, ensemble, 2, 1 if arguments.quick else WARM_ROUNDS_MAX)
         for partitions, (size, batch) in loads:
             name = f"{durability} {partitions}x{size} B"
             if arguments.load not in name:
                 continue
             runs = {system: [] for system in ensembles}
+            megabytes = CONSUMED_QUICK if arguments.quick else CONSUMED
+            filled = {system: (f"filled{partitions}x{size}", fill(ensemble, f"filled{partitions}x{size}", partitions, size, batch, megabytes))
+                      for system, ensemble in ensembles.items()}
             for number in range(1, 1 + (1 if arguments.quick else arguments.runs)):
                 for system, ensemble in ensembles.items():
                     count += 1
                     # The first writes to a thousand partitions make their files, on each of three replicas.
                     settle = warm_up if partitions < 1000 else 3 * warm_up
-                    run = measure(ensemble, f"load{count}", partitions, size, batch, seconds, settle)
+                    run = measure(ensemble, f"load{count}", filled[system], partitions, size, batch, seconds, settle)
                     runs[system].append(run)
                     say(name, number, system, run)
+            for system, ensemble in ensembles.items():
+                load(ensemble, "delete", filled[system][0])
             results.append({"load": name, "runs": runs, **{system: medians(of) for system, of in runs.items()}})
         return results
     finally:
@@ -184,8 +245,8 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev bench kafka", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3, help="of each load on each system; the median counts (3)")
-    parser.add_argument("--seconds", type=int, default=10, help="of a run, after a warm-up of 3, or 9 with 1,000 partitions (10)")
-    parser.add_argument("--quick", action="store_true", help="one run of 3 s each: whether it works, not how fast it is")
+    parser.add_argument("--seconds", type=int, default=6, help="of producing in a run, after a warm-up of 2, or 6 with 1,000 partitions; half as long it is consumed (6)")
+    parser.add_argument("--quick", action="store_true", help="one short run of each on cold systems: whether it works, not how fast it is")
     parser.add_argument("--load", default="", help="only loads whose name contains this, as in 'fsync 100x'")
     parser.add_argument("--only", choices=["lockstep", "kafka"], help="one system")
     parser.add_argument("--durability", choices=list(DURABILITIES), help="one of them")

@@ -8,9 +8,11 @@
 // partition, in turn. The latency is from when a request is made until its acknowledgement is read.
 // What is refused for the moment (a replica has fallen behind) is sent again, as clients do, and
 // its latency goes on; how often is printed, since such a batch may be in the log more than once.
-// consume: CONNECTIONS connections to each such broker share its partitions, and fetch them from
-// the beginning to where they end now. CRCs of fetched batches are not checked. Both print one
-// line. Exit status 1 if a request failed or a connection was lost.
+// With MEGABYTES it ends when so much has been sent, and all of it counts. consume: CONNECTIONS
+// connections to each such broker share its partitions, and fetch them from the beginning to where
+// they end, again and again for SECONDS, at least once; the records are those of the first time
+// through, the rates are of all. CRCs of fetched batches are not checked. Both print one line. Exit
+// status 1 if a request failed or a connection was lost.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -28,6 +30,7 @@
 #include <cstdlib>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -55,6 +58,7 @@ constexpr int32_t kRequestTimeoutMs = 30'000;
 constexpr double kSilenceSecondsMax =
     60;  // nothing at all arrives; a request is refused all the time
 constexpr double kRetrySeconds = 0.1;
+constexpr double kEarlySeconds = 5;  // a topic is new for so long
 
 struct Load {
   std::string topic;
@@ -67,6 +71,8 @@ struct Load {
   int size = 100;
   double seconds = 10;
   double warm_up = 2;
+  int megabytes = 0;
+  std::vector<std::string> configs;  // of a new topic, NAME=VALUE
 };
 
 double Now() {
@@ -246,9 +252,14 @@ void Create(const Address& bootstrap, const Load& load) {
   topic.name = load.topic;
   topic.num_partitions = load.partitions;
   topic.replication_factor = static_cast<int16_t>(load.replicas);
-  auto& config = topic.configs.emplace_back();
-  config.name = "min.insync.replicas";
-  config.value = std::to_string(load.min_insync);
+  topic.configs.emplace_back() = {.name = "min.insync.replicas",
+                                  .value = std::to_string(load.min_insync)};
+  for (const std::string& config : load.configs) {
+    const size_t equals = config.find('=');
+    if (equals == std::string::npos) Fail("not NAME=VALUE: " + config);
+    topic.configs.emplace_back() = {.name = config.substr(0, equals),
+                                    .value = config.substr(equals + 1)};
+  }
   Connection controller(cluster.brokers.at(cluster.controller));
   auto response = controller.Ask<kafka::CreateTopicsResponse>(request, kCreateTopicsVersion);
   MustBeNone(response.topics.at(0).error_code, "create " + load.topic);
@@ -317,7 +328,8 @@ class Run {
     for (auto& connection : connections_) connection->Flush();
   }
 
-  void Report(const char* kind, int64_t count, int64_t bytes, double seconds,
+  // `records`: as the caller counts them; the rates are of `count` records.
+  void Report(const char* kind, int64_t records, int64_t count, int64_t bytes, double seconds,
               std::vector<float>* latencies_ms) {
     std::sort(latencies_ms->begin(), latencies_ms->end());
     auto percentile = [&](size_t per_mille) {
@@ -332,7 +344,7 @@ class Run {
     std::printf(
         "%s records=%lld  %.0f records/s  %.1f MB/s  p50 %.3f ms  p99 %.3f ms  p99.9 %.3f ms  "
         "client cpu %.1f s\n",
-        kind, static_cast<long long>(count), static_cast<double>(count) / seconds,
+        kind, static_cast<long long>(records), static_cast<double>(count) / seconds,
         static_cast<double>(bytes) / seconds / 1e6, percentile(500), percentile(990),
         percentile(999), cpu);
   }
@@ -372,14 +384,20 @@ class Producers : public Run {
   }
 
   void Go() {
-    from_ = Now() + load_.warm_up;
-    until_ = from_ + load_.seconds;
+    const double begin = Now();
+    from_ = load_.megabytes > 0 ? begin : begin + load_.warm_up;
+    early_until_ = begin + kEarlySeconds;
+    until_ = load_.megabytes > 0 ? std::numeric_limits<double>::infinity() : from_ + load_.seconds;
+    left_ = load_.megabytes > 0
+                ? (int64_t{load_.megabytes} << 20) / (int64_t{load_.batch} * load_.size) + 1
+                : std::numeric_limits<int64_t>::max();
     for (auto& source : sources_) {
       for (int i = 0; i < load_.outstanding; ++i) Issue(source.get());
     }
     FlushAll();
     Loop();
-    Report("produce", counted_ * load_.batch, counted_ * load_.batch * load_.size, load_.seconds,
+    Report("produce", counted_ * load_.batch, counted_ * load_.batch,
+           counted_ * load_.batch * load_.size, load_.megabytes > 0 ? Now() - begin : load_.seconds,
            &latencies_ms_);
     std::printf("acknowledged in all: %lld\n", static_cast<long long>(acknowledged_ * load_.batch));
     std::printf("sent again: %lld\n", static_cast<long long>(retried_ * load_.batch));
@@ -399,7 +417,7 @@ class Producers : public Run {
     double issued = 0;
   };
 
-  bool Ended() override { return Now() >= until_ && in_flight_ == 0; }
+  bool Ended() override { return (Now() >= until_ || left_ == 0) && in_flight_ == 0; }
 
   void Tick(double now) override {
     for (; !refused_.empty() && refused_.front().first <= now; refused_.pop_front()) {
@@ -410,7 +428,8 @@ class Producers : public Run {
 
   void Issue(Source* source) {
     const double issued = Now();
-    if (issued >= until_) return;
+    if (issued >= until_ || left_ == 0) return;
+    --left_;
     const int32_t partition = source->partitions[source->next++ % source->partitions.size()];
     ++in_flight_;
     Send({source, partition, issued});
@@ -434,8 +453,8 @@ class Producers : public Run {
     const kafka::ErrorCode error = response.responses.at(0).partition_responses.at(0).error_code;
     const double now = Now();
     // A leader may hear of a new topic after those who told us of it; not much later, though.
-    const bool early = now < from_ && (error == kafka::ErrorCode::kNotLeaderOrFollower ||
-                                       error == kafka::ErrorCode::kUnknownTopicOrPartition);
+    const bool early = now < early_until_ && (error == kafka::ErrorCode::kNotLeaderOrFollower ||
+                                              error == kafka::ErrorCode::kUnknownTopicOrPartition);
     const bool for_now = error == kafka::ErrorCode::kNotEnoughReplicas ||
                          error == kafka::ErrorCode::kNotEnoughReplicasAfterAppend ||
                          error == kafka::ErrorCode::kRequestTimedOut;
@@ -456,7 +475,8 @@ class Producers : public Run {
 
   Bytes batch_;
   std::vector<std::unique_ptr<Source>> sources_;
-  double from_ = 0, until_ = 0;
+  double from_ = 0, until_ = 0, early_until_ = 0;
+  int64_t left_ = 0;  // batches that may still be issued
   int64_t in_flight_ = 0;
   int64_t acknowledged_ = 0;  // batches
   int64_t retried_ = 0;
@@ -473,6 +493,7 @@ class Consumers : public Run {
       for (int i = 0; i < count; ++i) {
         auto reader = std::make_unique<Reader>();
         for (size_t k = static_cast<size_t>(i); k < partitions.size(); k += count) {
+          reader->partitions.push_back(partitions[k]);
           reader->left[partitions[k]] = 0;
         }
         reader->connection = Dial(cluster.brokers.at(broker));
@@ -483,16 +504,20 @@ class Consumers : public Run {
 
   void Go() {
     const double begin = Now();
+    until_ = begin + load_.seconds;
     for (auto& reader : readers_) Issue(reader.get());
     FlushAll();
     Loop();
-    Report("consume", records_, bytes_, Now() - begin, &latencies_ms_);
+    Report("consume", first_records_, records_, bytes_, Now() - begin, &latencies_ms_);
+    std::printf("read in all: %lld\n", static_cast<long long>(records_));
   }
 
  private:
   struct Reader {
     Connection* connection = nullptr;
+    std::vector<int32_t> partitions;
     std::map<int32_t, int64_t> left;  // partitions that have not ended, with the next offset
+    bool again = false;               // they have been read before
     size_t turn = 0;
   };
 
@@ -502,7 +527,13 @@ class Consumers : public Run {
   }
 
   void Issue(Reader* reader) {
-    if (reader->left.empty()) return;
+    const double issued = Now();
+    if (reader->left.empty() && issued < until_) {
+      reader->again = true;
+      for (const int32_t partition : reader->partitions) reader->left[partition] = 0;
+    }
+    // All of them until the time is over: the last ones would be faster alone.
+    if (reader->left.empty() || (reader->again && issued >= until_)) return reader->left.clear();
     kafka::FetchRequest request;
     request.max_wait_ms = 500;
     request.min_bytes = 1;
@@ -520,7 +551,6 @@ class Consumers : public Run {
         topic.partitions.begin(),
         topic.partitions.begin() + static_cast<ptrdiff_t>(reader->turn++ % topic.partitions.size()),
         topic.partitions.end());
-    const double issued = Now();
     reader->connection->Queue(request, kFetchVersion, [this, reader, issued](const Bytes& answer) {
       OnAnswer(reader, issued, answer);
     });
@@ -535,30 +565,37 @@ class Consumers : public Run {
         MustBeNone(partition.error_code, "fetch");
         auto at = reader->left.find(partition.partition_index);
         if (at == reader->left.end()) Fail("a partition that was not asked for");
-        if (partition.records.has_value()) Take(partition.records->Joined(), &at->second);
+        if (partition.records.has_value()) {
+          const int64_t count = Take(partition.records->Joined(), &at->second);
+          records_ += count;
+          if (!reader->again) first_records_ += count;
+        }
         if (at->second >= partition.high_watermark) reader->left.erase(at);
       }
     }
     Issue(reader);
   }
 
-  // Counts whole batches, and moves the offset behind them.
-  void Take(const Bytes& bytes, int64_t* offset) {
+  // Moves the offset behind the whole batches. Returns how many records they have.
+  int64_t Take(const Bytes& bytes, int64_t* offset) {
     std::string_view rest = bytes.view();
+    int64_t count = 0;
     for (;;) {
       absl::StatusOr<records::BatchHeader> header = records::ParseBatchHeader(rest);
-      if (absl::IsOutOfRange(header.status())) return;
+      if (absl::IsOutOfRange(header.status())) return count;
       if (!header.ok()) Fail("fetch: " + header.status().ToString());
       *offset = header->next_offset();
-      records_ += header->record_count;
+      count += header->record_count;
       bytes_ += static_cast<int64_t>(header->size());
       rest.remove_prefix(header->size());
     }
   }
 
   std::vector<std::unique_ptr<Reader>> readers_;
+  double until_ = 0;
   int64_t records_ = 0;
-  int64_t bytes_ = 0;  // batches with their headers
+  int64_t first_records_ = 0;  // without those that were read again
+  int64_t bytes_ = 0;          // batches with their headers
   std::vector<float> latencies_ms_;
 };
 
@@ -588,7 +625,10 @@ int main(int argc, char** argv) {
   app.add_option("--outstanding", load.outstanding, "requests of a connection")->check(positive);
   app.add_option("--batch", load.batch, "records in a batch")->check(positive);
   app.add_option("--size", load.size, "bytes of a record's value")->check(positive);
-  app.add_option("--seconds", load.seconds, "how long to produce, after the warm-up");
+  app.add_option("--config", load.configs, "NAME=VALUE, of a new topic");
+  app.add_option("--seconds", load.seconds, "how long to produce, after the warm-up, or consume");
+  app.add_option("--megabytes", load.megabytes, "to produce, however long it takes")
+      ->check(positive);
   app.add_option("--warm-up", load.warm_up, "seconds that do not count");
   CLI11_PARSE(app, argc, argv);
 
