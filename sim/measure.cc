@@ -24,6 +24,9 @@ constexpr const char* kParts[] = {"servers",     "clients",     "committed_log",
                                   "znode_model", "replication", "trace_hash"};
 static_assert(std::size(kParts) == static_cast<size_t>(MeterPart::kCount));
 
+// A process that is preempted comes back after milliseconds; no scope takes half of one by itself.
+constexpr uint64_t kDisturbedNs = 500'000;
+
 uint64_t NowNs(clockid_t clock) {
   timespec time;
   clock_gettime(clock, &time);
@@ -33,7 +36,7 @@ uint64_t MonotonicNs() { return NowNs(CLOCK_MONOTONIC); }
 
 // Of the time that a scope shows, so much is its own.
 uint64_t ScopeCostPerThousand() {
-  Meter meter(&MonotonicNs);
+  Meter meter(&MonotonicNs, kDisturbedNs);
   constexpr int kTimes = 100'000;
   for (int i = 0; i < kTimes; ++i) const Meter::Scope scope(&meter, MeterPart::kServers);
   return meter.ticks(MeterPart::kServers) / (kTimes / 1000);
@@ -61,7 +64,7 @@ MeasureCommand::MeasureCommand(CLI::App* app) {
 int MeasureCommand::Run() { return memory_ ? Memory() : Time(); }
 
 int MeasureCommand::Time() const {
-  Meter meter(&MonotonicNs);
+  Meter meter(&MonotonicNs, kDisturbedNs);
   const uint64_t scope_cost = meter_ ? ScopeCostPerThousand() : 0;
   RunOptions options;
   options.scenario = FindScenario(scenario_);

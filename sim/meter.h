@@ -21,8 +21,9 @@ enum class MeterPart : uint8_t {
 
 class Meter {
  public:
-  // `clock`: the host's; any unit, as long as it is the same.
-  explicit Meter(uint64_t (*clock)()) : clock_(clock) {}
+  // `clock`: the host's; any unit, as long as it is the same. What took longer than `longest` has
+  // been disturbed, by another process that had its turn, and is left out.
+  Meter(uint64_t (*clock)(), uint64_t longest) : clock_(clock), longest_(longest) {}
 
   // From its construction to its end. Scopes do not nest: what is within one is counted twice.
   class Scope {
@@ -31,7 +32,9 @@ class Meter {
         : meter_(meter), part_(part), began_(meter == nullptr ? 0 : meter->clock_()) {}
     ~Scope() {
       if (meter_ == nullptr) return;
-      meter_->ticks_[static_cast<size_t>(part_)] += meter_->clock_() - began_;
+      const uint64_t took = meter_->clock_() - began_;
+      if (took > meter_->longest_) return;
+      meter_->ticks_[static_cast<size_t>(part_)] += took;
       ++meter_->calls_[static_cast<size_t>(part_)];
     }
     Scope(const Scope&) = delete;
@@ -47,6 +50,7 @@ class Meter {
 
  private:
   uint64_t (*clock_)();
+  uint64_t longest_;
   std::array<uint64_t, static_cast<size_t>(MeterPart::kCount)> ticks_{};
   std::array<uint64_t, static_cast<size_t>(MeterPart::kCount)> calls_{};
 };
