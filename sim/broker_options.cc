@@ -183,13 +183,23 @@ void DrawFailOvers(RandomStream& random, const Scenario& scenario, Plan* plan) {
   }
   brokers.think = tick * OneOf(random, {1, 2, 8}) / 8;
 
-  if (random.Chance(1, 3)) {
-    // Replicas are moved all the time, so that some come back to where they have just left.
+  // Leaderships also end because an operator wants the preferred replica to lead, whatever it still
+  // lacks; and replicas are moved, so that some come back to where they have just left.
+  const bool elects = random.Chance(1, 2);
+  const bool moves = random.Chance(1, 3);
+  if (elects || moves) {
+    brokers.admin = true;
+    brokers.admin_think = tick * random.Between(1, 4);
+    for (uint32_t& weight : brokers.admin_weights) weight = std::min(weight, 1u);
+  }
+  if (elects) {
+    broker.auto_leader_rebalance = false;
+    brokers.admin_weights[static_cast<size_t>(AdminOp::kElectPreferred)] = 6;
+  }
+  if (moves) {
     topic.partitions = 2;
     broker.state_change_queue_max = OneOf(random, {1u, 1u, 1'000u});
     broker.reassignment_throttle = 0;
-    brokers.admin = true;
-    brokers.admin_think = tick * random.Between(1, 4);
     brokers.admin_weights[static_cast<size_t>(AdminOp::kReassign)] = 6;
   }
   if (random.Chance(1, 3)) {

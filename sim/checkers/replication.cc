@@ -713,6 +713,12 @@ void Replication::CommitRecord(const PartitionId& id, PartitionGhost* p, int64_t
   }
   const Producer& producer = producers_[record.producer()];
   const auto [first, is_new] = p->ghost.offset_of.try_emplace(record.value, offset);
+  // What retention or DeleteRecords has removed, nobody remembers: a replica that began behind it
+  // knows of its producer no more than the log says, as in Kafka.
+  if (!is_new && first->second < p->ghost.log_start) {
+    first->second = offset;
+    return;
+  }
   if (!is_new && producer.idempotent) {
     Fail("exactly-once", absl::StrCat(Name(id, *p), " has ", record.ToString(), " at ", offset,
                                       " and at ", first->second));

@@ -285,6 +285,23 @@ TEST_F(ReplicationTest, ARecordThatNobodySentIsSeen) {
   EXPECT_EQ(InvariantOf([&] { Leads(0, 0, 1, 1); }), "no-phantom-record");
 }
 
+// Seed 1222 of `brokers`: a producer had no answer, its record was committed and retention removed
+// it, and the next leader had begun behind it.
+TEST_F(ReplicationTest, WhatWasRemovedMayBeStoredAgain) {
+  Leads(0, 0, 0, 0);
+  AppendToAll(0, 0, R(1));
+  Leads(0, 0, 1, 1);
+  for (uint32_t s = 0; s < 3; ++s) {
+    checker_->OnLogs(s, {server::LogChanged{Id(s), {1}, storage::LogStart{1}}});
+  }
+  AppendToAll(1, 0, R(1));
+  Leads(0, 0, 2, 2);
+  EXPECT_EQ(checker_->CommittedEnd(kTopic, 0), 2);
+  // But twice in what is there is twice.
+  AppendToAll(2, 0, R(1));
+  EXPECT_EQ(InvariantOf([&] { Leads(0, 0, 3, 3); }), "exactly-once");
+}
+
 TEST_F(ReplicationTest, ARecordStoredTwiceIsSeen) {
   Leads(0, 0, 0, 0);
   AppendToAll(0, 0, R(1));
