@@ -23,16 +23,17 @@ BrokerOptions Complete(BrokerOptions options) {
 }  // namespace
 
 bool BrokerOutput::Empty() const {
-  return log_ops.empty() && segment_limits.empty() && reads.empty() && high_watermarks.empty() &&
-         !checkpoint_high_watermarks && retentions.empty() && coordination.dials.empty() &&
-         coordination.sends.empty() && coordination.closes.empty() && dials.empty() &&
-         sends.empty() && closes.empty() && produces_done.empty() && log_events.empty() &&
-         high_watermarks_moved.empty() && admin_done.empty() && !metadata_changed &&
-         !producer_ids && events.empty();
+  return log_ops.empty() && !cluster_id && segment_limits.empty() && reads.empty() &&
+         high_watermarks.empty() && !checkpoint_high_watermarks && retentions.empty() &&
+         coordination.dials.empty() && coordination.sends.empty() && coordination.closes.empty() &&
+         dials.empty() && sends.empty() && closes.empty() && produces_done.empty() &&
+         log_events.empty() && high_watermarks_moved.empty() && admin_done.empty() &&
+         !metadata_changed && !producer_ids && events.empty();
 }
 
 void BrokerOutput::Clear() {
   log_ops.clear();
+  cluster_id.reset();
   segment_limits.clear();
   reads.clear();
   high_watermarks.clear();

@@ -169,6 +169,9 @@ struct BrokerOutput {
   };
   using LogOp = std::variant<CreateLog, ChangeLog, DeleteLog, SetBrokerEpoch>;
   std::vector<LogOp> log_ops;
+  // The cluster in which it is registered. If these logs are another's, nothing else may be done:
+  // what is unknown there would be deleted.
+  std::optional<std::string> cluster_id;
   struct ReadLog {
     storage::LogReadId id;
     storage::LogNumber log;

@@ -405,13 +405,15 @@ void Broker::Impl::ReadBrokers(Instant now, BrokerOutput* output) {
       ignore, output);
   Call(
       now, OpCode::kGetData, coordination::GetDataRequest{kClusterIdPath},
-      [this](Instant, const Completion& completion, BrokerOutput*) {
+      [this](Instant, const Completion& completion, BrokerOutput* out) {
         if (completion.header.error != ErrorCode::kOk) return;
         const auto& found = std::get<coordination::GetDataResponse>(completion.body);
         absl::StatusOr<Json> json = Json::Parse(found.data.bytes.view());
         if (!json.ok()) return;
         const Json* id = json->Find("id");
-        if (id != nullptr && id->string() != nullptr) metadata_.set_cluster_id(*id->string());
+        if (id == nullptr || id->string() == nullptr) return;
+        metadata_.set_cluster_id(*id->string());
+        out->cluster_id = *id->string();
       },
       output);
   // First what this broker decides about: until it is read, nothing is decided.

@@ -211,6 +211,7 @@ bool BrokerRole::Route(Instant now, Output* output, storage::StoreOutput* store_
 
 void BrokerRole::RouteBroker(Instant now, replication::BrokerOutput& from, Output* output,
                              storage::StoreOutput* store_output) {
+  if (from.cluster_id && !JoinCluster(*from.cluster_id, output, store_output)) return;
   RouteLogOps(now, from, store_output);
   for (const auto& dial : from.coordination.dials) {
     const replication::Endpoint& to = options_.coordination.at(dial.server);
@@ -246,6 +247,22 @@ void BrokerRole::RouteBroker(Instant now, replication::BrokerOutput& from, Outpu
   }
   for (Event& event : from.events) output->events.push_back(event);
   front_end_.OnBroker(now, from, &front_end_out_, &broker_out_);
+}
+
+bool BrokerRole::JoinCluster(const std::string& id, Output* output,
+                             storage::StoreOutput* store_output) {
+  const std::string& known = store_->cluster_id();
+  if (known == id) return true;
+  if (known.empty()) {
+    store_->SetClusterId(id, store_output);
+    return true;
+  }
+  output->fatal = "log.dirs belongs to the cluster " + known + ", but zookeeper.connect leads to " +
+                  id +
+                  ": correct one of them. (If the cluster was made anew on purpose, remove "
+                  "cluster.id from meta.properties in log.dirs; partitions that it does not know "
+                  "are then deleted)";
+  return false;
 }
 
 void BrokerRole::RouteLogOps(Instant now, replication::BrokerOutput& from,

@@ -90,6 +90,8 @@ class BrokerRole {
   void CloseLink(Instant now, ConnectionId connection, const char* reason, Output* output);
   void RouteBroker(Instant now, replication::BrokerOutput& from, Output* output,
                    storage::StoreOutput* store_output);
+  // False, and fatal, if the logs are another cluster's.
+  bool JoinCluster(const std::string& id, Output* output, storage::StoreOutput* store_output);
   void RouteLogOps(Instant now, replication::BrokerOutput& from,
                    storage::StoreOutput* store_output);
   void RouteFrontEnd(kafka::FrontEndOutput& from, Output* output,

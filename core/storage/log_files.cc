@@ -164,8 +164,19 @@ absl::StatusOr<std::vector<PartitionOffset>> DecodeOffsets(std::string_view text
 
 std::string OwnerFileName(LogNumber log) { return "owner-" + log.ToString(); }
 
+bool IsClusterId(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+  });
+}
+
 Bytes EncodeProperties(const DirectoryProperties& properties) {
   std::string text = "version=0\nbroker.id=" + std::to_string(properties.broker) + "\n";
+  if (!properties.cluster_id.empty()) {
+    LS_CHECK(IsClusterId(properties.cluster_id));
+    text += "cluster.id=" + properties.cluster_id + "\n";
+  }
   if (properties.durability.has_value()) {
     text += std::string(kDurabilityKey) + "=" +
             std::string(kDurabilities[Index(*properties.durability)]) + "\n";
@@ -192,6 +203,9 @@ absl::StatusOr<DirectoryProperties> DecodeProperties(std::string_view text) {
       if (!number(value, &version)) return absl::DataLossError("the version is no number");
     } else if (key == "broker.id" || key == "node.id") {
       if (!number(value, &properties.broker)) return absl::DataLossError("the id is no number");
+    } else if (key == "cluster.id") {
+      if (!IsClusterId(value)) return absl::DataLossError("the cluster's id is no name");
+      properties.cluster_id = std::string(value);
     } else if (key == kDurabilityKey) {
       const auto* known = std::find(std::begin(kDurabilities), std::end(kDurabilities), value);
       if (known == std::end(kDurabilities)) return absl::DataLossError("an unknown durability");

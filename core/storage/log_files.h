@@ -65,8 +65,12 @@ Bytes EncodeMetadata(const Uuid& topic_id);
 struct DirectoryProperties {
   int32_t broker = -1;
   std::optional<Durability> durability;
+  std::string cluster_id;  // empty: not known yet
   bool operator==(const DirectoryProperties&) const = default;
 };
+// Letters, digits, - and _, at least one and at most 64.
+bool IsClusterId(std::string_view text);
+// Requires: the cluster's id is one, or empty.
 Bytes EncodeProperties(const DirectoryProperties& properties);
 // DataLoss: these are not such properties; Unimplemented: of a later version.
 absl::StatusOr<DirectoryProperties> DecodeProperties(std::string_view text);

@@ -129,11 +129,10 @@ void Logs::Recovery::OnProperties(const FileDone& done, StoreOutput* output) {
 // What is not of one log is made right before anything is told, so that what comes next cannot be
 // taken for what the files vouch for now.
 void Logs::Recovery::WriteRoot(StoreOutput* output) {
-  const DirectoryProperties properties{logs_->options_.broker, logs_->options_.durability};
-  if (!properties_.has_value() ||
-      (properties_->durability.has_value() && properties_->durability != properties.durability)) {
-    logs_->Replace(nullptr, kPropertiesFile, EncodeProperties(properties), output);
-    logs_->IssueCheckpoint({.kind = OpKind::kSyncDirectory, .directory = Directory::kLogs}, output);
+  if (properties_.has_value()) logs_->cluster_id_ = properties_->cluster_id;
+  if (!properties_.has_value() || (properties_->durability.has_value() &&
+                                   properties_->durability != logs_->options_.durability)) {
+    logs_->WriteProperties(output);
   }
   if (!flush()) return;
   bool differs = false;

@@ -248,6 +248,22 @@ uint64_t Logs::LogBytes(LogNumber number) const {
   return bytes;
 }
 
+void Logs::SetClusterId(const std::string& id, StoreOutput* output) {
+  LS_CHECK(cluster_id_.empty());
+  if (!IsClusterId(id)) return;
+  cluster_id_ = id;
+  WriteProperties(output);
+}
+
+void Logs::WriteProperties(StoreOutput* output) {
+  Replace(nullptr, kPropertiesFile,
+          EncodeProperties({.broker = options_.broker,
+                            .durability = options_.durability,
+                            .cluster_id = cluster_id_}),
+          output);
+  IssueCheckpoint({.kind = OpKind::kSyncDirectory, .directory = Directory::kLogs}, output);
+}
+
 // ---- A clean stop ------------------------------------------------------------------------------
 
 void Logs::MarkCleanShutdown(StoreOutput* output) {

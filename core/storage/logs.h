@@ -57,6 +57,8 @@ class Logs {
   int64_t RetentionStart(LogNumber log, int64_t before_ms, uint64_t bytes_max,
                          int64_t high_watermark) const;
   uint64_t LogBytes(LogNumber log) const;
+  const std::string& cluster_id() const { return cluster_id_; }
+  void SetClusterId(const std::string& id, StoreOutput* output);
   void MarkCleanShutdown(StoreOutput* output);
 
   // ---- The journal.
@@ -294,6 +296,7 @@ class Logs {
   void Persisted(LogWriteId id, StoreOutput* output);
   void ContinueStop(StoreOutput* output);
   void UnmarkClean(StoreOutput* output);
+  void WriteProperties(StoreOutput* output);
   void IssueCheckpoint(FileOp op, StoreOutput* output, Checkpoint which = Checkpoint::kOther);
 
   // ---- log_cache.cc
@@ -340,6 +343,7 @@ class Logs {
   absl::btree_map<LogNumber, std::unique_ptr<Log>> logs_;
   LogNumber last_;  // the greatest number given
   int64_t broker_epoch_ = 0;
+  std::string cluster_id_;
   // Who has the name of a directory; 0: nobody of ours, a stray.
   absl::btree_map<std::string, LogNumber> directories_;
   uint64_t backlog_bytes_ = 0;  // of writes under way

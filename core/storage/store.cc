@@ -444,6 +444,10 @@ uint64_t Store::LogBytes(LogNumber log) const { return impl_->const_logs().LogBy
 void Store::SetBrokerEpoch(LogWriteId id, int64_t epoch, StoreOutput*) {
   if (Logs* logs = impl_->logs()) impl_->AppendLog(id, logs->SetBrokerEpoch(id, epoch));
 }
+const std::string& Store::cluster_id() const { return impl_->logs()->cluster_id(); }
+void Store::SetClusterId(const std::string& id, StoreOutput* output) {
+  impl_->logs()->SetClusterId(id, output);
+}
 void Store::MarkCleanShutdown(StoreOutput* output) {
   if (Logs* logs = impl_->logs()) logs->MarkCleanShutdown(output);
 }

@@ -208,6 +208,10 @@ class Store {
   // logs: with kFsync the last recorded one; with kFlush only if MarkCleanShutdown was called and
   // nothing appended after, else 0.
   void SetBrokerEpoch(LogWriteId id, int64_t epoch, StoreOutput* output);
+  // The cluster that the logs belong to, kept in log.dirs; empty: not known. Set once; what is not
+  // a name (letters, digits, - and _, at most 64) is not kept.
+  const std::string& cluster_id() const;
+  void SetClusterId(const std::string& id, StoreOutput* output);
   // Syncs all files, writes checkpoints and the marker. The owner then stops. Answered by
   // StoreOutput::clean_shutdown_done.
   void MarkCleanShutdown(StoreOutput* output);

@@ -220,6 +220,29 @@ TEST_F(BrokerRoleTest, ACleanStopEndsAndTheDataIsThereAgain) {
   EXPECT_THAT(Fetch("t", 0), ElementsAre("a", "b"));
 }
 
+// Its partitions are unknown there, and what is unknown is deleted.
+TEST_F(BrokerRoleTest, TheLogsOfAnotherClusterAreRefusedAndStay) {
+  CreateTopic("t");
+  ASSERT_EQ(Produce("t", {"a", "b"}).error_code, ErrorCode::kNone);
+  host_.StopCleanly();
+  const std::string own = *host_.disk().Get(storage::Directory::kLogs, "meta.properties");
+  const size_t id = own.find("cluster.id=");
+  ASSERT_NE(id, std::string::npos) << own;
+  std::string other = own;
+  other.replace(id, std::string("cluster.id=").size(), "cluster.id=other-");
+  host_.disk().Put(storage::Directory::kLogs, "meta.properties", other);
+  host_.Start();
+  EXPECT_TRUE(host_.RunUntil([&] { return !host_.fatal().empty(); }));
+  EXPECT_THAT(host_.fatal(), ::testing::HasSubstr("belongs to the cluster other-"));
+
+  host_.Crash();
+  host_.disk().Put(storage::Directory::kLogs, "meta.properties", own);
+  host_.Start();
+  WaitForBroker();
+  ASSERT_TRUE(host_.RunUntil([&] { return Leader("t", 0) == 1; }));
+  EXPECT_THAT(Fetch("t", 0), ElementsAre("a", "b"));
+}
+
 TEST_F(BrokerRoleTest, AnIdempotentBatchThatIsSentAgainIsStoredOnce) {
   CreateTopic("t");
   const auto id = client_->Call<kafka::InitProducerIdResponse>(kafka::InitProducerIdRequest(), 4);

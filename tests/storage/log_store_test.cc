@@ -420,14 +420,17 @@ TEST_F(LogStore, TheDurabilityChangesOnlyWithoutLogs) {
 }
 
 TEST(LogFiles, PropertiesAreRefusedWhenTheyAreNot) {
-  EXPECT_EQ(*DecodeProperties(EncodeProperties({7, Durability::kFlush}).view()),
-            (DirectoryProperties{7, Durability::kFlush}));
+  for (const DirectoryProperties& properties :
+       {DirectoryProperties{7, Durability::kFlush, ""}, {7, std::nullopt, "a-Cluster_1"}}) {
+    EXPECT_EQ(*DecodeProperties(EncodeProperties(properties).view()), properties);
+  }
   EXPECT_EQ(*DecodeProperties("version=0\r\nbroker.id=7\r\n"), (DirectoryProperties{.broker = 7}));
   EXPECT_FALSE(DecodeProperties("").ok());
   EXPECT_FALSE(DecodeProperties("version=2\nnode.id=7\n").ok());
   EXPECT_FALSE(DecodeProperties("version=0\n").ok());
   EXPECT_FALSE(DecodeProperties("version=0\nbroker.id=7x\n").ok());
   EXPECT_FALSE(DecodeProperties("version=0\nbroker.id=7\nlockstep.durability=no\n").ok());
+  EXPECT_FALSE(DecodeProperties("version=0\nbroker.id=7\ncluster.id=a b\n").ok());
 }
 
 TEST_F(LogStore, AJournalWithoutLogsOfAServerThatWasNoBrokerIsRecovered) {

@@ -39,6 +39,7 @@ class LoopbackServer {
     options.broker->front_end.request_bytes_max = 1 << 20;
     server_ = std::make_unique<Server>(options, /*seed=*/7, ++incarnation_);
     output_.Clear();
+    fatal_.clear();
     Step(server::Start{.unix_ms = 1'700'000'000'000 + now_.ns / 1'000'000});
   }
   // Loses what was not synced.
@@ -108,7 +109,7 @@ class LoopbackServer {
   bool closed(ConnectionId connection) const { return closed_.contains(connection); }
   const std::string& fatal() const { return fatal_; }
   Server& server() { return *server_; }
-  const storage::FakeDisk& disk() const { return disk_; }
+  storage::FakeDisk& disk() { return disk_; }
   Instant now() const { return now_; }
 
  private:
