@@ -220,6 +220,8 @@ void DrawFailOvers(RandomStream& random, const Scenario& scenario, Plan* plan) {
                                       FaultKind::kSlowCoordination,
                                       FaultKind::kStrikeLeaders,
                                       FaultKind::kResetCoordination};
+  // Damage is not for worlds with brokers.
+  constexpr uint64_t kOrdinary = static_cast<uint64_t>(FaultKind::kBitRot);
   plan->fault_weights.fill(0);
   const auto add = [&](FaultKind kind) {
     const auto weight = static_cast<uint32_t>(random.Between(1, 10));
@@ -233,7 +235,7 @@ void DrawFailOvers(RandomStream& random, const Scenario& scenario, Plan* plan) {
     if (random.Chance(1, 2)) add(kind);
   }
   for (int64_t more = random.Between(1, 3); more > 0; --more) add(OneOf(random, kBringThem));
-  if (random.Chance(1, 3)) add(static_cast<FaultKind>(random.Below(plan->fault_weights.size())));
+  if (random.Chance(1, 3)) add(static_cast<FaultKind>(random.Below(kOrdinary)));
 }
 
 void SetBrokerOptions(const Plan& plan, uint32_t server, server::Options* options) {

@@ -130,6 +130,11 @@ bool WaitsForEvent(FaultKind kind) {
   return kind == FaultKind::kCrashOnEvent || kind == FaultKind::kIsolateOnEvent;
 }
 
+bool HasPlace(FaultKind kind) {
+  return kind == FaultKind::kBitRot || kind == FaultKind::kLatentError ||
+         kind == FaultKind::kMisdirectedWrite;
+}
+
 bool SaysHow(FaultKind kind) {
   return kind == FaultKind::kKillLeader || kind == FaultKind::kKillPartitionLeader ||
          kind == FaultKind::kStrikeLeaders;
@@ -148,6 +153,10 @@ bool Complete(const Plan& plan, const FaultDecision& fault) {
     case FaultKind::kSlowDisk:
     case FaultKind::kDiskError:
     case FaultKind::kDiskFull:
+    case FaultKind::kBitRot:
+    case FaultKind::kLatentError:
+    case FaultKind::kMisdirectedWrite:
+    case FaultKind::kLyingSync:
     case FaultKind::kClockJump:
     case FaultKind::kStopCleanly:
     case FaultKind::kKillPartitionLeader:
@@ -231,6 +240,11 @@ bool ParseFaultWord(const Plan& plan, std::string_view word, FaultDecision* faul
     if (!number) return false;
     fault->count = *number;
     return true;
+  }
+  if (const auto text = After(word, "place=")) {
+    const auto number = ParseUpTo(*text, kPlaceMax);
+    fault->place = number.value_or(0);
+    return number.has_value();
   }
   if (const auto text = After(word, "side=")) {
     for (std::string_view name : SplitAt(*text, ',')) {
@@ -405,6 +419,7 @@ std::string FaultText(const Plan& plan, const FaultDecision& fault) {
   if (fault.with_clients) text += " clients";
   if (WaitsForEvent(fault.kind)) absl::StrAppend(&text, " on=", EventName(fault.event));
   if (fault.count > 0) absl::StrAppend(&text, " count=", fault.count);
+  if (HasPlace(fault.kind)) absl::StrAppend(&text, " place=", fault.place);
   if (fault.by_ms != 0) absl::StrAppend(&text, " ms=", fault.by_ms);
   if (fault.extra > Duration{}) absl::StrAppend(&text, " by=", DurationText(fault.extra));
   for (size_t i = 0; i < fault.side.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/random.h"
 #include "sim/purpose.h"
 
 namespace lockstep::sim {
@@ -154,6 +155,9 @@ FileDone Disk::CarryOut(const FileOp& op) {
     fail_next_ = false;
     // As Linux does: the pages count as clean afterwards, and nobody will write them again.
     if (File* file = Find(op); file != nullptr && op.kind == OpKind::kSync) {
+      // What earlier ones lied about has reached the disk by now: it could not be forgiven any
+      // more.
+      MakeDurable(file, file->lied);
       file->changes.clear();
       file->cache_is_a_lie = true;
     }
@@ -172,9 +176,12 @@ FileDone Disk::CarryOut(const FileOp& op) {
       DoList(*dir, &done);
       return done;
     case OpKind::kSyncDirectory:
-      dir->durable = dir->cached;
-      dir->changes.clear();
       ++syncs_;
+      if (lying_) {
+        dir->lied = dir->changes.size();
+      } else {
+        MakeDurable(dir, dir->changes.size());
+      }
       return done;
     case OpKind::kCreate:
     case OpKind::kMakeDirectory:
@@ -198,9 +205,7 @@ FileDone Disk::CarryOut(const FileOp& op) {
   }
   switch (op.kind) {
     case OpKind::kRead:
-      if (op.offset < file->cached.size()) {
-        done.data = Bytes::Copy(std::string_view(file->cached).substr(op.offset, op.size));
-      }
+      DoRead(op, *file, &done);
       return done;
     case OpKind::kWrite:
       done.error = DoWrite(op, file);
@@ -210,6 +215,7 @@ FileDone Disk::CarryOut(const FileOp& op) {
       return done;
     case OpKind::kTruncate:
       file->cached.resize(op.size);
+      EndFlaws(NumberOf(*file), op.size, UINT64_MAX);
       file->changes.push_back({true, op.size, ""});
       return done;
     default:
@@ -249,6 +255,7 @@ FileError Disk::DoEntry(const FileOp& op, Dir* dir) {
   auto it = dir->cached.find(name);
   if (it == dir->cached.end()) return FileError::kNotFound;
   const size_t subdirectory = files_[it->second].dir;
+  if (op.kind == OpKind::kRemove) EndFlaws(it->second, 0, UINT64_MAX);
   if (op.kind == OpKind::kRemoveDirectory &&
       (subdirectory == 0 || !dirs_[subdirectory].cached.empty())) {
     return FileError::kIo;
@@ -266,6 +273,8 @@ FileError Disk::DoWrite(const FileOp& op, File* file) {
   for (const Bytes& piece : op.data) change.data.append(piece.view());
   const uint64_t end = op.offset + change.data.size();
   if (full_ && end > file->cached.size()) return FileError::kNoSpace;
+  EndFlaws(NumberOf(*file), op.offset, end);
+  if (misdirect_ && op.directory != storage::Directory::kLogs) Misdirect(op, *file, change.data);
   if (file->cached.size() < end) file->cached.resize(end);
   file->cached.replace(op.offset, change.data.size(), change.data);
   file->changes.push_back(std::move(change));
@@ -274,7 +283,16 @@ FileError Disk::DoWrite(const FileOp& op, File* file) {
 
 void Disk::DoSync(File* file) {
   ++syncs_;
-  for (const Change& change : file->changes) {
+  if (lying_) {
+    file->lied = file->changes.size();
+  } else {
+    MakeDurable(file, file->changes.size());
+  }
+}
+
+void Disk::MakeDurable(File* file, size_t changes) {
+  for (size_t i = 0; i < changes; ++i) {
+    const Change& change = file->changes[i];
     if (change.truncate) {
       file->durable.resize(change.offset);
       continue;
@@ -283,8 +301,133 @@ void Disk::DoSync(File* file) {
     if (file->durable.size() < end) file->durable.resize(end);
     file->durable.replace(change.offset, change.data.size(), change.data);
   }
-  file->changes.clear();
+  file->changes.erase(file->changes.begin(),
+                      file->changes.begin() + static_cast<ptrdiff_t>(changes));
+  file->lied = 0;
 }
+
+void Disk::MakeDurable(Dir* dir, size_t changes) {
+  for (size_t i = 0; i < changes; ++i) ApplyEntry(dir->changes[i], &dir->durable);
+  dir->changes.erase(dir->changes.begin(), dir->changes.begin() + static_cast<ptrdiff_t>(changes));
+  dir->lied = 0;
+}
+
+// ---- Damage ------------------------------------------------------------------------------------
+
+void Disk::DoRead(const FileOp& op, const File& file, FileDone* done) const {
+  if (op.offset >= file.cached.size()) return;
+  std::string data = file.cached.substr(op.offset, op.size);
+  const uint64_t end = op.offset + data.size();
+  for (const Flaw& flaw : flaws_) {
+    if (flaw.file != NumberOf(file) || flaw.end() <= op.offset || flaw.offset >= end) continue;
+    if (flaw.unreadable) {
+      done->error = FileError::kIo;
+      done->message = "simulated unreadable sector";
+      return;
+    }
+    const uint64_t from = std::max(flaw.offset, op.offset);
+    const uint64_t to = std::min(flaw.end(), end);
+    data.replace(from - op.offset, to - from, flaw.content, from - flaw.offset, to - from);
+  }
+  done->data = Bytes::Copy(data);
+}
+
+std::optional<Disk::Sector> Disk::SectorAt(uint32_t place) const {
+  const auto sectors_of = [](const File& file) {
+    return (file.cached.size() + kSectorBytes - 1) / kSectorBytes;
+  };
+  uint64_t total = 0;
+  for (const storage::Directory directory : {storage::Directory::kData, storage::Directory::kLog}) {
+    for (const auto& [name, number] : dirs_[static_cast<size_t>(directory)].cached) {
+      total += sectors_of(files_[number]);
+    }
+  }
+  if (total == 0) return std::nullopt;
+  uint64_t sector = place % total;
+  for (const storage::Directory directory : {storage::Directory::kData, storage::Directory::kLog}) {
+    for (const auto& [name, number] : dirs_[static_cast<size_t>(directory)].cached) {
+      const uint64_t sectors = sectors_of(files_[number]);
+      if (sector < sectors) {
+        const uint64_t offset = sector * kSectorBytes;
+        return Sector{number, offset,
+                      std::min(kSectorBytes, files_[number].cached.size() - offset)};
+      }
+      sector -= sectors;
+    }
+  }
+  LS_UNREACHABLE();
+}
+
+bool Disk::Rot(uint32_t place) {
+  const std::optional<Sector> sector = SectorAt(place);
+  if (!sector) return false;
+  std::string content = files_[sector->file].cached.substr(sector->offset, sector->size);
+  const uint64_t draw = Mix64(place);
+  // One bit or a few neighbours, anywhere in the sector.
+  char& byte = content[draw % content.size()];
+  byte = static_cast<char>(byte ^ static_cast<char>(1 + (draw >> 32) % 255));
+  EndFlaws(sector->file, sector->offset, sector->offset + sector->size);
+  flaws_.push_back({sector->file, sector->offset, std::move(content), false});
+  return true;
+}
+
+bool Disk::BreakSector(uint32_t place) {
+  const std::optional<Sector> sector = SectorAt(place);
+  if (!sector) return false;
+  EndFlaws(sector->file, sector->offset, sector->offset + sector->size);
+  flaws_.push_back({sector->file, sector->offset, std::string(sector->size, '\0'), true});
+  return true;
+}
+
+void Disk::Misdirect(const FileOp& op, const File& file, std::string_view data) {
+  const std::optional<Sector> sector = SectorAt(*std::exchange(misdirect_, std::nullopt));
+  if (!sector || data.empty()) return;
+  // What was where it belongs stays; beyond the end of the file that is nothing.
+  std::string before =
+      op.offset < file.cached.size() ? file.cached.substr(op.offset, data.size()) : std::string();
+  before.resize(data.size());
+  const File& victim = files_[sector->file];
+  std::string astray(data.substr(0, victim.cached.size() - sector->offset));
+  EndFlaws(sector->file, sector->offset, sector->offset + astray.size());
+  flaws_.push_back({sector->file, sector->offset, std::move(astray), false});
+  flaws_.push_back({NumberOf(file), op.offset, std::move(before), false});
+}
+
+void Disk::EndFlaws(uint32_t file, uint64_t from, uint64_t to) {
+  for (size_t i = 0; i < flaws_.size();) {
+    Flaw& flaw = flaws_[i];
+    if (flaw.file != file || flaw.end() <= from || flaw.offset >= to) {
+      ++i;
+      continue;
+    }
+    // What is left of it, before and behind; a sector that is written to can be read as a whole.
+    Flaw rest[2] = {flaw, flaw};
+    rest[0].content.resize(flaw.offset < from ? from - flaw.offset : 0);
+    rest[1].content.erase(0, to < flaw.end() ? to - flaw.offset : flaw.content.size());
+    rest[1].offset = to;
+    const bool whole = flaw.unreadable;
+    flaws_.erase(flaws_.begin() + static_cast<ptrdiff_t>(i));
+    for (Flaw& part : rest) {
+      if (whole || part.content.empty()) continue;
+      flaws_.insert(flaws_.begin() + static_cast<ptrdiff_t>(i), std::move(part));
+      ++i;
+    }
+  }
+}
+
+bool Disk::damaged() const {
+  return lost_promises_ || lying_ || misdirect_ || !flaws_.empty() ||
+         std::any_of(files_.begin(), files_.end(), [](const File& f) { return f.lied > 0; }) ||
+         std::any_of(dirs_.begin(), dirs_.end(), [](const Dir& d) { return d.lied > 0; });
+}
+
+void Disk::Forgive() {
+  std::erase_if(flaws_, [](const Flaw& flaw) { return !flaw.unreadable; });
+  for (File& file : files_) MakeDurable(&file, file.lied);
+  for (Dir& dir : dirs_) MakeDurable(&dir, dir.lied);
+}
+
+// ---- Crashes -----------------------------------------------------------------------------------
 
 void Disk::ApplyEntry(const EntryChange& change, Entries* entries) {
   switch (change.kind) {
@@ -308,7 +451,7 @@ void Disk::ApplyEntry(const EntryChange& change, Entries* entries) {
   }
 }
 
-void Disk::KillProcess() {
+void Disk::KillProcess(bool may_forget) {
   // What the process had handed to its system: each chain is carried out up to some point.
   std::vector<std::string> stopped;
   auto is_stopped = [&](const std::string& key) {
@@ -325,19 +468,25 @@ void Disk::KillProcess() {
   }
   pending_.clear();
   chains_.clear();
+  misdirect_.reset();
+  if (!may_forget) Forgive();
   reported_error_ = false;
 }
 
 void Disk::Replace() {
   KillProcess();
   files_.clear();
+  flaws_.clear();
+  lost_promises_ = false;
   dirs_.clear();
   dirs_.resize(storage::kDirectories);
 }
 
-uint64_t Disk::PowerLoss() {
-  KillProcess();
+uint64_t Disk::PowerLoss(bool may_forget) {
+  KillProcess(may_forget);
   uint64_t unsynced = 0;
+  for (const File& file : files_) lost_promises_ |= file.lied > 0;
+  for (const Dir& dir : dirs_) lost_promises_ |= dir.lied > 0;
   for (File& file : files_) {
     unsynced += file.changes.size();
     LoseUnsynced(&file);
@@ -414,6 +563,7 @@ void Disk::LoseUnsynced(File* file) {
   file->durable = content;
   file->cached = std::move(content);
   file->changes.clear();
+  file->lied = 0;
 }
 
 void Disk::LoseEntries(Dir* dir) {
@@ -424,6 +574,7 @@ void Disk::LoseEntries(Dir* dir) {
       if (kept) ApplyEntry(dir->changes[i], &dir->durable);
     }
     dir->changes.clear();
+    dir->lied = 0;
   }
   dir->cached = dir->durable;
 }
@@ -432,6 +583,8 @@ void Disk::ClearFaults() {
   slowness_ = 1;
   fail_next_ = false;
   full_ = false;
+  lying_ = false;
+  misdirect_.reset();
 }
 
 }  // namespace lockstep::sim

@@ -6,11 +6,16 @@
 // since it was last durable, the length of a file is any that it had, and directory entries are as
 // before or after any of the unsynced changes. After the death of a process alone, the page cache
 // is still there: it reads as if it were durable, and is not.
+//
+// Beside what crashes do there is damage: sectors of the journal and of snapshots that rot or
+// cannot be read, writes that land elsewhere, syncs that lie. What is read is then the files'
+// content under a layer of flaws; a flaw ends where something is written over it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,10 +42,12 @@ class Disk {
   // Carries out the operation of a kDiskDone task. False if it was given up by a crash.
   bool Complete(uint64_t operation, storage::FileDone* done);
 
-  // The process died. Of the operations under way, some are still carried out.
-  void KillProcess();
+  // The process died. Of the operations under way, some are still carried out. Without
+  // `may_forget`, what would make the server forget something unnoticed is as if it had not been:
+  // lies become true, and what rotted or went astray is found in its place.
+  void KillProcess(bool may_forget = true);
   // The power failed: the page cache is gone. Returns how many unsynced changes there were.
-  uint64_t PowerLoss();
+  uint64_t PowerLoss(bool may_forget = true);
 
   // Another disk, an empty one, is there instead. Requires: the server is down.
   void Replace();
@@ -51,7 +58,20 @@ class Disk {
   void FailNext() { fail_next_ = true; }
   // No operation may allocate while set.
   void set_full(bool full) { full_ = full; }
+  // `place` names a sector: the place-th, counted round and round, of those of all files of the
+  // journal and of snapshots. False if there is none.
+  bool Rot(uint32_t place);
+  bool BreakSector(uint32_t place);
+  // The next write to such a file lands at `place`; where it belongs nothing changes.
+  void MisdirectNext(uint32_t place) { misdirect_ = place; }
+  // Syncs make nothing durable while set, and say that they do.
+  void set_lying(bool lying) { lying_ = lying; }
+  // Ends what lasts. Damage stays.
   void ClearFaults();
+  // There are flaws, or lies that a power loss would reveal, or has revealed.
+  bool damaged() const;
+  // Recovery has found nothing wrong: what lies have cost is not known to anybody.
+  void OnRecovered() { lost_promises_ = false; }
   // Whether an error was reported to the server since it started.
   bool reported_error() const { return reported_error_; }
 
@@ -68,6 +88,7 @@ class Disk {
     std::string cached;
     std::string durable;
     std::vector<Change> changes;  // from durable to cached, in order
+    size_t lied = 0;              // so many of them, the first ones, were said to be durable
     bool cache_is_a_lie = false;  // a sync failed: the cache has what the disk will never get
     size_t dir = 0;               // of a subdirectory: where it is in dirs_; 0: this is a file
   };
@@ -82,6 +103,21 @@ class Disk {
     Entries cached;
     Entries durable;
     std::vector<EntryChange> changes;
+    size_t lied = 0;  // as a file's
+  };
+  // Reads find `content` there, or fail.
+  struct Flaw {
+    uint32_t file = 0;
+    uint64_t offset = 0;
+    std::string content;
+    bool unreadable = false;
+
+    uint64_t end() const { return offset + content.size(); }
+  };
+  struct Sector {
+    uint32_t file = 0;
+    uint64_t offset = 0;
+    uint64_t size = 0;
   };
   struct Pending {
     uint64_t number = 0;
@@ -103,6 +139,16 @@ class Disk {
   // The one that it is in.
   Dir* DirOf(const storage::FileOp& op);
   File* Find(const storage::FileOp& op);
+  uint32_t NumberOf(const File& file) const { return static_cast<uint32_t>(&file - files_.data()); }
+  void DoRead(const storage::FileOp& op, const File& file, storage::FileDone* done) const;
+  std::optional<Sector> SectorAt(uint32_t place) const;
+  void Misdirect(const storage::FileOp& op, const File& file, std::string_view data);
+  // Something was written there, or the file ends before: what was wrong is not any more.
+  void EndFlaws(uint32_t file, uint64_t from, uint64_t to);
+  // Makes the first changes durable.
+  static void MakeDurable(File* file, size_t changes);
+  static void MakeDurable(Dir* dir, size_t changes);
+  void Forgive();
   Instant* ChainOf(std::string_view key);
   Duration TimeFor(storage::OpKind kind);
   void LoseUnsynced(File* file);
@@ -123,6 +169,10 @@ class Disk {
   int64_t slowness_ = 1;
   bool fail_next_ = false;
   bool full_ = false;
+  bool lying_ = false;
+  bool lost_promises_ = false;  // a power loss has revealed lies
+  std::optional<uint32_t> misdirect_;
+  std::vector<Flaw> flaws_;
   bool reported_error_ = false;
   uint64_t syncs_ = 0;
 };

@@ -102,6 +102,12 @@ std::optional<FaultDecision> Faults::Draw(FaultKind kind) {
     case FaultKind::kDiskFull:
       has_target = DrawDisk(&fault);
       break;
+    case FaultKind::kBitRot:
+    case FaultKind::kLatentError:
+    case FaultKind::kMisdirectedWrite:
+    case FaultKind::kLyingSync:
+      has_target = DrawDamage(&fault);
+      break;
     case FaultKind::kClockJump:
       fault.server = RandomServer();
       fault.by_ms = random_.Between(-100'000, 100'000);
@@ -320,6 +326,17 @@ bool Faults::DrawConnection(FaultDecision* fault) {
     default:
       LS_UNREACHABLE();
   }
+}
+
+bool Faults::DrawDamage(FaultDecision* fault) {
+  fault->server = static_cast<uint32_t>(damage_random_.Below(plan_.voters()));
+  if (!world_->MayDamage(*fault->server)) return false;
+  if (fault->kind == FaultKind::kLyingSync) {
+    fault->time = plan_.options.tick * damage_random_.Between(1, 20);
+  } else {
+    fault->place = static_cast<uint32_t>(damage_random_.Between(0, kPlaceMax));
+  }
+  return true;
 }
 
 bool Faults::DrawDisk(FaultDecision* fault) {

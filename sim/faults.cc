@@ -14,28 +14,37 @@ Faults::Faults(const Plan& plan, World* world, Script* script)
     : plan_(plan),
       world_(world),
       script_(script),
-      random_(StreamFor(plan.seed, Purpose::kFaults)) {}
+      random_(StreamFor(plan.seed, Purpose::kFaults)),
+      damage_random_(StreamFor(plan.seed, Purpose::kDamage)) {}
 
-void Faults::Begin(Instant now) { ScheduleNext(now); }
+void Faults::Begin(Instant now) {
+  ScheduleNext(now, kOrdinary);
+  if (!follows()) ScheduleNext(now, kDamage);
+}
 
-void Faults::ScheduleNext(Instant now) {
+void Faults::ScheduleNext(Instant now, Chain chain) {
   if (ended_) return;
-  if (!follows()) return DrawNext(now);
+  if (!follows()) return DrawNext(now, chain);
   const Decision* next = script_->Next(Script::kFaults);
   if (next == nullptr) return;
   const auto kind = static_cast<uint32_t>(std::get<FaultDecision>(next->what).kind);
   world_->queue().Push(std::max(now, next->at), {TaskKind::kFault, 0, kind, 0});
 }
 
-void Faults::DrawNext(Instant now) {
+void Faults::DrawNext(Instant now, Chain chain) {
+  const auto weight = [&](size_t kind) {
+    const bool damage = IsDamage(static_cast<FaultKind>(kind));
+    return damage == (chain == kDamage) ? plan_.fault_weights[kind] : 0;
+  };
   uint64_t total = 0;
-  for (uint32_t weight : plan_.fault_weights) total += weight;
+  for (size_t i = 0; i < plan_.fault_weights.size(); ++i) total += weight(i);
   if (total == 0) return;
-  uint64_t drawn = random_.Below(total);
+  RandomStream& random = chain == kDamage ? damage_random_ : random_;
+  uint64_t drawn = random.Below(total);
   size_t kind = 0;
-  while (drawn >= plan_.fault_weights[kind]) drawn -= plan_.fault_weights[kind++];
-  const Duration wait = Around(random_, plan_.fault_every);
-  world_->queue().Push(now + wait, {TaskKind::kFault, 0, static_cast<uint32_t>(kind), 0});
+  while (drawn >= weight(kind)) drawn -= weight(kind++);
+  const Duration wait = Around(random, chain == kDamage ? plan_.damage_every : plan_.fault_every);
+  world_->queue().Push(now + wait, {TaskKind::kFault, chain, static_cast<uint32_t>(kind), 0});
 }
 
 void Faults::OnTask(Instant now, const Task& task) {
@@ -48,7 +57,7 @@ void Faults::OnTask(Instant now, const Task& task) {
     if (script_ != nullptr) recorded = script_->Record({now, 0, *fault});
     CarryOut(now, *fault, recorded);
   }
-  ScheduleNext(now);
+  ScheduleNext(now, static_cast<Chain>(task.who));
 }
 
 void Faults::Follow(Instant now) {
@@ -95,6 +104,11 @@ bool Faults::CarryOut(Instant now, const FaultDecision& fault, std::optional<siz
     case FaultKind::kDiskError:
     case FaultKind::kDiskFull:
       return CarryOutDisk(now, fault);
+    case FaultKind::kBitRot:
+    case FaultKind::kLatentError:
+    case FaultKind::kMisdirectedWrite:
+    case FaultKind::kLyingSync:
+      return CarryOutDamage(now, fault);
     case FaultKind::kClockJump:
       world_->JumpClock(*fault.server, fault.by_ms);
       return true;
@@ -353,6 +367,35 @@ bool Faults::CarryOutDisk(Instant now, const FaultDecision& fault) {
   return true;
 }
 
+bool Faults::CarryOutDamage(Instant now, const FaultDecision& fault) {
+  const uint32_t server = *fault.server;
+  if (!world_->MayDamage(server)) return false;
+  Disk& disk = world_->disk(server);
+  bool done = true;
+  switch (fault.kind) {
+    case FaultKind::kBitRot:
+      done = disk.Rot(fault.place);
+      break;
+    case FaultKind::kLatentError:
+      done = disk.BreakSector(fault.place);
+      break;
+    case FaultKind::kMisdirectedWrite:
+      disk.MisdirectNext(fault.place);
+      break;
+    case FaultKind::kLyingSync: {
+      disk.set_lying(true);
+      Undo undo;
+      undo.kind = fault.kind;
+      undo.server = server;
+      UndoLater(now, std::move(undo), fault.time);
+      break;
+    }
+    default:
+      LS_UNREACHABLE();
+  }
+  return done;
+}
+
 void Faults::UndoLater(Instant now, Undo undo, Duration time) {
   undo.number = next_undo_++;
   world_->queue().Push(now + time, {TaskKind::kUndo, 0, 0, undo.number});
@@ -388,6 +431,9 @@ void Faults::UndoNow(Instant now, uint64_t number) {
       return;
     case FaultKind::kDiskFull:
       world_->disk(undo.server).set_full(false);
+      return;
+    case FaultKind::kLyingSync:
+      world_->disk(undo.server).set_lying(false);
       return;
     default:
       LS_UNREACHABLE();

@@ -54,8 +54,10 @@ class Faults {
   };
 
   bool follows() const { return script_ != nullptr && script_->follows(); }
-  void ScheduleNext(Instant now);
-  void DrawNext(Instant now);
+  // Damage comes at times of its own, so that all else comes when it would without.
+  enum Chain : uint32_t { kOrdinary, kDamage };
+  void ScheduleNext(Instant now, Chain chain);
+  void DrawNext(Instant now, Chain chain);
   void Follow(Instant now);
 
   // ---- Drawing (fault_draw.cc). Nothing: what was drawn has no target.
@@ -67,6 +69,7 @@ class Faults {
   bool DrawPartition(FaultDecision* fault);
   bool DrawConnection(FaultDecision* fault);
   bool DrawDisk(FaultDecision* fault);
+  bool DrawDamage(FaultDecision* fault);
   std::optional<uint32_t> RandomUp();
   std::optional<uint32_t> LeaderOrRandomUp();
   uint32_t RandomServer();
@@ -86,6 +89,7 @@ class Faults {
   bool CarryOutPartition(Instant now, const FaultDecision& fault, std::optional<size_t> recorded);
   bool CarryOutConnection(Instant now, const FaultDecision& fault);
   bool CarryOutDisk(Instant now, const FaultDecision& fault);
+  bool CarryOutDamage(Instant now, const FaultDecision& fault);
   bool CarryOutClient(const FaultDecision& fault);
   bool StopIfUp(uint32_t server, StopKind kind);
   void Isolate(Instant now, const FaultDecision& fault);
@@ -98,6 +102,7 @@ class Faults {
   World* world_;
   Script* script_;
   RandomStream random_;
+  RandomStream damage_random_;
   bool ended_ = false;
   uint64_t next_undo_ = 1;
   std::vector<Undo> undos_;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/base/time.h"
@@ -42,6 +43,7 @@ struct Host {
   uint64_t incarnation = 0;  // of the machine
   uint64_t starts = 1;       // scheduled; the newest one counts
   bool off_for_good = false;
+  bool broken = false;    // it refuses to start on its disk, which is damaged
   bool stopping = false;  // it was asked to stop cleanly
 
   std::vector<server::Input> inbox;
@@ -54,7 +56,8 @@ struct Host {
 
   // For the checkers.
   bool recovered = false;
-  bool restored = false;                          // whether `position` is known
+  std::pair<Epoch, Zxid> told;  // when it last stopped: accepted epoch, durable history
+  bool restored = false;        // whether `position` is known
   int64_t position = CommittedLog::kBeforeFirst;  // of the last applied transaction
   Zxid applied;
   Instant established_at;  // as a leader, by its own clock

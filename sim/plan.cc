@@ -18,13 +18,19 @@ T OneOf(RandomStream& random, const T (&values)[N]) {
   return values[random.Below(N)];
 }
 
-bool OfBrokers(FaultKind kind) { return kind >= FaultKind::kStopCleanly; }
-bool OfFailOvers(FaultKind kind) { return kind >= FaultKind::kCutReplication; }
+bool OfBrokers(FaultKind kind) {
+  return kind >= FaultKind::kStopCleanly && kind <= FaultKind::kStrikeLeaders;
+}
+bool OfFailOvers(FaultKind kind) {
+  return kind >= FaultKind::kCutReplication && kind <= FaultKind::kStrikeLeaders;
+}
 
 std::vector<FaultKind> EveryFault(bool brokers) {
   std::vector<FaultKind> kinds;
   for (const FaultInfo& info : AllFaults()) {
-    if (brokers || !OfBrokers(info.kind)) kinds.push_back(info.kind);
+    // Damage is budgeted by what the ensemble has; what the replicas of partitions have is not
+    // looked at.
+    if (brokers ? !IsDamage(info.kind) : !OfBrokers(info.kind)) kinds.push_back(info.kind);
   }
   return kinds;
 }
@@ -123,15 +129,31 @@ void DrawFaults(RandomStream& random, const Scenario& scenario, Plan* plan) {
   // the time that stuck connections and clients need to notice; far above what is needed.
   plan->heal_limit = tick * 400 + plan->network.gives_up_after * 2;
   plan->heal_only_a_quorum = random.Chance(1, 4) && !scenario.faults.empty();
-  for (uint32_t& weight : plan->fault_weights) {
+  for (size_t i = 0; i < plan->fault_weights.size(); ++i) {
+    if (IsDamage(static_cast<FaultKind>(i))) continue;
     const bool exists = random.Chance(1, 3);
     const uint64_t drawn = random.Between(1, 10);
-    weight = exists ? static_cast<uint32_t>(drawn) : 0;
+    plan->fault_weights[i] = exists ? static_cast<uint32_t>(drawn) : 0;
   }
   for (size_t i = 0; i < plan->fault_weights.size(); ++i) {
     const bool allowed = std::find(scenario.faults.begin(), scenario.faults.end(),
                                    static_cast<FaultKind>(i)) != scenario.faults.end();
     if (!allowed || OfFailOvers(static_cast<FaultKind>(i))) plan->fault_weights[i] = 0;
+  }
+}
+
+// From a stream of its own: most seeds have none of it, and are what they were without.
+void DrawDamage(RandomStream& random, const Scenario& scenario, Plan* plan) {
+  plan->damage_every = plan->options.tick * random.Between(4, 30);
+  const bool any = random.Chance(1, 3);
+  for (size_t i = 0; i < plan->fault_weights.size(); ++i) {
+    const FaultKind kind = static_cast<FaultKind>(i);
+    if (!IsDamage(kind)) continue;
+    const bool exists = random.Chance(1, 2);
+    const uint64_t drawn = random.Between(1, 10);
+    const bool allowed =
+        std::find(scenario.faults.begin(), scenario.faults.end(), kind) != scenario.faults.end();
+    plan->fault_weights[i] = any && exists && allowed ? static_cast<uint32_t>(drawn) : 0;
   }
 }
 
@@ -211,6 +233,13 @@ const std::vector<FaultInfo>& AllFaults() {
        "what a broker asks of the coordination service, or hears from it, is late for a while"},
       {FaultKind::kStrikeLeaders, "strike-leaders",
        "the next brokers that begin to lead a partition die or stand still, soon after"},
+      {FaultKind::kBitRot, "bit-rot", "bits of a sector flip on a disk"},
+      {FaultKind::kLatentError, "latent-error",
+       "a sector cannot be read any more until something is written there"},
+      {FaultKind::kMisdirectedWrite, "misdirected-write",
+       "the next write of a server lands at another place, perhaps of another file"},
+      {FaultKind::kLyingSync, "lying-sync",
+       "syncs of a server say for a while that they are done, and make nothing durable"},
   };
   return faults;
 }
@@ -237,9 +266,10 @@ const std::vector<Scenario>& AllScenarios() {
         FaultKind::kCutLink, FaultKind::kIsolateOnEvent, FaultKind::kResetConnection,
         FaultKind::kResetStorm, FaultKind::kStickConnection, FaultKind::kSlowLink}},
       {"disks",
-       "power losses, slow, failing and full disks",
+       "power losses; slow, failing, full and lying disks, and such as give back something else",
        {FaultKind::kPowerLoss, FaultKind::kPowerLossAll, FaultKind::kCrashInStep,
-        FaultKind::kSlowDisk, FaultKind::kDiskError, FaultKind::kDiskFull}},
+        FaultKind::kSlowDisk, FaultKind::kDiskError, FaultKind::kDiskFull, FaultKind::kBitRot,
+        FaultKind::kLatentError, FaultKind::kMisdirectedWrite, FaultKind::kLyingSync}},
       {"clients",
        "clients vanish and move, clocks jump, processes pause",
        {FaultKind::kClientVanishes, FaultKind::kClientMoves, FaultKind::kClockJump,
@@ -299,6 +329,8 @@ Plan DrawPlan(uint64_t seed, const Scenario& scenario,
   DrawNetworkAndDisk(random, &plan);
   DrawWorkload(random, &plan);
   DrawFaults(random, scenario, &plan);
+  RandomStream damage = StreamFor(seed, Purpose::kDamagePlan);
+  DrawDamage(damage, scenario, &plan);
   if (scenario.brokers) {
     // From a stream of its own: the same seed without brokers stays what it is.
     RandomStream brokers = StreamFor(seed, Purpose::kBrokerPlan);

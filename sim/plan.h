@@ -50,8 +50,14 @@ enum class FaultKind : uint8_t {
   kCutReplication,    // a broker's fetches, or others' from it; its sessions and clients stay
   kSlowCoordination,  // a broker and the coordination service are far from each other for a while
   kStrikeLeaders,     // the next brokers that begin to lead die or stand still, soon after
+  // Damage: what a disk gives back is not what it was given. Within a budget: docs/simulator.md.
+  kBitRot,            // bits of a sector flip
+  kLatentError,       // a sector cannot be read until it is written
+  kMisdirectedWrite,  // the next write lands somewhere else
+  kLyingSync,         // syncs of one server say that they are done, and are not
   kCount
 };
+constexpr bool IsDamage(FaultKind kind) { return kind >= FaultKind::kBitRot; }
 struct FaultInfo {
   FaultKind kind;
   const char* name;
@@ -133,6 +139,7 @@ struct Plan {
   int64_t drift_ppm_max = 0;  // of each server's clock, either way
   Duration restart;           // mean time that a process stays down
   Duration fault_every;       // mean
+  Duration damage_every;      // likewise, of those that IsDamage()
   std::array<uint32_t, static_cast<size_t>(FaultKind::kCount)> fault_weights{};
   Duration chaos;       // how long faults happen
   Duration heal_limit;  // within which the healed ensemble must serve

@@ -12,6 +12,7 @@ template <typename Visit>
 void VisitPlan(Plan* plan, Visit visit) {
   visit("run", "chaos", &plan->chaos);
   visit("run", "fault-every", &plan->fault_every);
+  visit("run", "damage-every", &plan->damage_every);
   visit("run", "restart", &plan->restart);
   visit("run", "heal-limit", &plan->heal_limit);
   visit("run", "heal-only-a-quorum", &plan->heal_only_a_quorum);

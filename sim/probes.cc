@@ -83,6 +83,10 @@ ProbeInfo Named(Probe probe) {
       return {"unsynced-lost", "a power loss finds unsynced changes"};
     case Probe::kStoppedOnDiskError:
       return {"stopped-on-disk-error", "a server stops itself because its disk failed or is full"};
+    case Probe::kDamageFound:
+      return {"damage-found", "a server refuses to start, since its disk is damaged"};
+    case Probe::kForgot:
+      return {"forgot", "a server comes back without something that it told, which others have"};
     case Probe::kRestartedFromDisk:
       return {"restarted", "a server recovers what it had before"};
     case Probe::kPausedBeyondSession:
@@ -221,6 +225,10 @@ Kinds FaultsOf(Probe probe) {
       return PowerLosses();
     case Probe::kStoppedOnDiskError:
       return {FaultKind::kDiskError, FaultKind::kDiskFull};
+    case Probe::kDamageFound:
+    case Probe::kForgot:
+      return {FaultKind::kBitRot, FaultKind::kLatentError, FaultKind::kMisdirectedWrite,
+              FaultKind::kLyingSync};
     case Probe::kPausedBeyondSession:
       return Pauses();
     case Probe::kTwoLeaders:

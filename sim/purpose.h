@@ -18,6 +18,8 @@ enum class Purpose : uint64_t {
   kBrokerPlan = 8,
   kKafkaClient = 9,
   kFailOverPlan = 10,
+  kDamagePlan = 11,
+  kDamage = 12,
 };
 
 inline RandomStream StreamFor(uint64_t seed, Purpose purpose, uint32_t who = 0,

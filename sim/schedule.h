@@ -20,6 +20,9 @@
 
 namespace lockstep::sim {
 
+// Of FaultDecision::place, inclusive.
+inline constexpr uint32_t kPlaceMax = 999'999;
+
 enum class StopKind : uint8_t { kKill, kPowerLoss };
 
 // A connection, by what does not depend on how many there were before: who dialed whom, what for,
@@ -46,6 +49,7 @@ struct FaultDecision {
   uint32_t count = 0;  // at the count-th such event; turns until a crash; times slower
   int64_t by_ms = 0;   // of a clock
   Duration extra;      // of a slow link
+  uint32_t place = 0;  // of damage: a sector of the disk, see Disk
   // How long it lasts; zero: it does not end by itself, or is not known (it waited for an event
   // that did not come).
   Duration time;

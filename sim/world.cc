@@ -323,7 +323,15 @@ void World::CarryOut(uint32_t server, server::Output* output, bool partly) {
 
 void World::OnFatal(uint32_t server, const std::string& why) {
   if (trace_->on()) trace_->Line(ServerName(server), "stops", why);
-  if (!hosts_[server].disk.reported_error()) {
+  Host& host = hosts_[server];
+  if (host.disk.damaged() && !host.recovered) {
+    // It has found the damage, and an operator would have to find another disk.
+    probes_->Hit(Probe::kDamageFound);
+    host.broken = true;
+    host.off_for_good = true;
+    return Stop(server, StopKind::kPowerLoss);
+  }
+  if (!host.disk.reported_error()) {
     Fail("stops-only-on-disk-errors",
          absl::StrCat("server ", server + 1, " stops though its disk is in order: ", why));
   }
@@ -355,7 +363,12 @@ void World::StopServer(uint32_t server, StopKind kind, bool cleanly) {
   Host& host = hosts_[server];
   if (host.machine == nullptr) return;
   ProbeDeath(server);
-  if (server < plan_.voters()) histories_.OnStopped(server + 1);
+  const bool silent = host.disk.damaged();
+  const bool may_forget = !silent || MayForget(server);
+  if (const zab::Peer* peer = host.machine->peer()) {
+    host.told = {peer->accepted_epoch(), peer->durable_zxid()};
+  }
+  if (server < plan_.voters()) histories_.OnStopped(server + 1, silent && may_forget);
   if (plan_.brokers.on) replication_.OnStopped(server, kind == StopKind::kPowerLoss, cleanly);
   host.machine.reset();
   host.inbox.clear();
@@ -364,11 +377,11 @@ void World::StopServer(uint32_t server, StopKind kind, bool cleanly) {
   if (kind == StopKind::kKill) {
     network_.SetNodeState(now_, server, Network::NodeState::kRefusing);
     network_.KillProcess(now_, server);
-    host.disk.KillProcess();
+    host.disk.KillProcess(may_forget);
   } else {
     network_.SetNodeState(now_, server, Network::NodeState::kOff);
     network_.PowerOff(now_, server);
-    if (host.disk.PowerLoss() > 0) probes_->Hit(Probe::kUnsyncedLost);
+    if (host.disk.PowerLoss(may_forget) > 0) probes_->Hit(Probe::kUnsyncedLost);
   }
   if (trace_->on()) {
     trace_->Line(ServerName(server), kind == StopKind::kKill ? "killed" : "power-off", "");
@@ -455,6 +468,10 @@ void World::Observe(uint32_t server, const server::Output& output) {
   if (peer == nullptr) return;
   if (!host.recovered) {
     host.recovered = true;
+    host.disk.OnRecovered();
+    if (peer->accepted_epoch() < host.told.first || peer->durable_zxid() < host.told.second) {
+      probes_->Hit(Probe::kForgot);
+    }
     if (host.incarnation > 1) probes_->Hit(Probe::kRestartedFromDisk);
     histories_.OnRecovered(server + 1, *peer);
   }
@@ -696,6 +713,7 @@ void World::Heal() {
   faults_->End();
   network_.HealAll(now_);
   uint32_t spare = plan_.heal_only_a_quorum ? (plan_.voters() - 1) / 2 : 0;
+  for (uint32_t s = 0; s < plan_.voters() && spare > 0; ++s) spare -= IsSick(s) ? 1 : 0;
   for (uint32_t s = 0; s < plan_.servers; ++s) {
     Host& host = hosts_[s];
     host.disk.ClearFaults();

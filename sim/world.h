@@ -79,6 +79,9 @@ class World {
   }
   void VanishClient(uint32_t client);
   void MoveClient(uint32_t client);
+  // The budget of damage: `server` is a voter that runs, and with it a minority at most has a disk
+  // that is not in order.
+  bool MayDamage(uint32_t server) const;
   // ---- In worlds with brokers.
   void StopCleanly(uint32_t server);
   // Requires: it is no voter.
@@ -108,6 +111,8 @@ class World {
   void ScheduleWake(uint32_t server);
   void OnWake(uint32_t server, Instant at);
   void OnFatal(uint32_t server, const std::string& why);
+  bool IsSick(uint32_t server) const;
+  bool MayForget(uint32_t server) const;
   void ProbeDeath(uint32_t server);
   void CarryOutClient(uint32_t client);
   KafkaClient* Kafka(uint32_t client) {

@@ -136,7 +136,13 @@ void Histories::OnRecovered(uint32_t server, const zab::Peer& peer) {
   view.current = peer.current_epoch();
 }
 
-void Histories::OnStopped(uint32_t server) {
+void Histories::OnStopped(uint32_t server, bool may_forget) {
+  if (may_forget) {
+    const uint64_t incarnation = views_[server].incarnation;
+    views_[server] = {};
+    views_[server].incarnation = incarnation;
+    return;
+  }
   views_[server].peer = nullptr;
   views_[server].reign = {};
 }

@@ -26,7 +26,8 @@ class Histories {
   // After each step of a server that has recovered. What it applied is in the committed log
   // already.
   void OnStep(uint32_t server, const zab::Peer& peer, const std::vector<Event>& events);
-  void OnStopped(uint32_t server);
+  // `may_forget`: damage to its disk may make it forget what it told, and others have all of it.
+  void OnStopped(uint32_t server, bool may_forget = false);
   // `server` was the first to apply `entry`. After its OnStep.
   void OnCommitted(uint32_t server, const CommittedEntry& entry);
 

@@ -256,5 +256,115 @@ TEST_F(DiskTest, WhatFollowsInANewSubdirectoryWaitsForIt) {
   }
 }
 
+// ---- Damage ------------------------------------------------------------------------------------
+
+class DamageTest : public DiskTest {
+ protected:
+  void SetUp() override {
+    Make(1);
+    CreateDurably("f");
+    Do(Op(OpKind::kWrite, "f", 0, std::string(kSectorBytes, 'a') + std::string(kSectorBytes, 'b')));
+    Do(Op(OpKind::kSync, "f"));
+  }
+};
+
+TEST_F(DamageTest, ARottenSectorDiffersUntilItIsWritten) {
+  EXPECT_FALSE(disk_->damaged());
+  EXPECT_TRUE(disk_->Rot(1));
+  EXPECT_TRUE(disk_->damaged());
+  const std::string content = Content("f");
+  EXPECT_EQ(content.substr(0, kSectorBytes), std::string(kSectorBytes, 'a'));
+  EXPECT_NE(content.substr(kSectorBytes), std::string(kSectorBytes, 'b'));
+  Do(Op(OpKind::kWrite, "f", kSectorBytes, std::string(kSectorBytes, 'c')));
+  EXPECT_EQ(Content("f").substr(kSectorBytes), std::string(kSectorBytes, 'c'));
+  EXPECT_FALSE(disk_->damaged());
+}
+
+TEST_F(DamageTest, WhatIsNotWrittenOverStaysRotten) {
+  disk_->Rot(0);
+  const std::string rotten = Content("f").substr(0, kSectorBytes);
+  size_t at = 0;
+  while (rotten[at] == 'a') ++at;
+  const size_t elsewhere = at < 256 ? 300 : 10;
+  Do(Op(OpKind::kWrite, "f", elsewhere, "x"));
+  EXPECT_EQ(Content("f")[at], rotten[at]);
+  EXPECT_EQ(Content("f")[elsewhere], 'x');
+}
+
+TEST_F(DamageTest, ABrokenSectorCannotBeReadUntilItIsWritten) {
+  EXPECT_TRUE(disk_->BreakSector(0));
+  FileOp read = Op(OpKind::kRead, "f");
+  read.size = kSectorBytes;
+  EXPECT_EQ(Do(read).error, FileError::kIo);
+  read.offset = kSectorBytes;
+  EXPECT_EQ(Do(read).data, Bytes::Copy(std::string(kSectorBytes, 'b')));
+  Do(Op(OpKind::kWrite, "f", 5, "x"));
+  EXPECT_EQ(Content("f").substr(0, 7), "aaaaaxa");
+}
+
+TEST_F(DamageTest, AMisdirectedWriteIsElsewhere) {
+  disk_->MisdirectNext(0);
+  Do(Op(OpKind::kWrite, "f", kSectorBytes, "new"));
+  EXPECT_EQ(Content("f").substr(0, 4), "newa");
+  EXPECT_EQ(Content("f").substr(kSectorBytes, 4), "bbbb");
+  // The next one is not.
+  Do(Op(OpKind::kWrite, "f", kSectorBytes, "new"));
+  EXPECT_EQ(Content("f").substr(kSectorBytes, 4), "newb");
+  EXPECT_EQ(Content("f").substr(0, 4), "newa");
+}
+
+TEST_F(DamageTest, AMisdirectedWriteIsLostWhereItWouldHaveMadeTheFileLonger) {
+  disk_->MisdirectNext(0);
+  Do(Op(OpKind::kWrite, "f", 2 * kSectorBytes, "new"));
+  EXPECT_EQ(Content("f").substr(2 * kSectorBytes), std::string(3, '\0'));
+}
+
+TEST_F(DamageTest, ALyingSyncIsFoundOutByAPowerLoss) {
+  std::set<std::string> found;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Make(seed);
+    CreateDurably("f");
+    disk_->set_lying(true);
+    Do(Op(OpKind::kWrite, "f", 0, "abc"));
+    EXPECT_EQ(Do(Op(OpKind::kSync, "f")).error, FileError::kNone);
+    disk_->KillProcess();
+    EXPECT_EQ(Content("f"), "abc");
+    disk_->PowerLoss();
+    found.insert(Content("f"));
+  }
+  EXPECT_TRUE(found.contains(""));
+  EXPECT_TRUE(found.contains("abc"));
+}
+
+TEST_F(DamageTest, AnHonestSyncMakesUpForALie) {
+  disk_->set_lying(true);
+  Do(Op(OpKind::kWrite, "f", 0, "abc"));
+  Do(Op(OpKind::kSync, "f"));
+  disk_->set_lying(false);
+  EXPECT_TRUE(disk_->damaged());
+  Do(Op(OpKind::kSync, "f"));
+  EXPECT_FALSE(disk_->damaged());
+  disk_->PowerLoss();
+  EXPECT_EQ(Content("f").substr(0, 3), "abc");
+}
+
+TEST_F(DamageTest, WhatTheServerMayNotForgetIsThereAfterAll) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Make(seed);
+    CreateDurably("f");
+    Do(Op(OpKind::kWrite, "f", 0, std::string(kSectorBytes, 'a')));
+    Do(Op(OpKind::kSync, "f"));
+    disk_->Rot(0);
+    disk_->set_lying(true);
+    Do(Op(OpKind::kWrite, "f", kSectorBytes, "abc"));
+    Do(Op(OpKind::kSync, "f"));
+    Do(Op(OpKind::kCreate, "g"));
+    Do(Op(OpKind::kSyncDirectory, ""));
+    disk_->PowerLoss(/*may_forget=*/false);
+    EXPECT_EQ(Content("f"), std::string(kSectorBytes, 'a') + "abc");
+    EXPECT_EQ(Content("g"), "");
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::sim

@@ -84,6 +84,19 @@ TEST(Run, SeedsThatOnceFailedAreClean) {
   }
 }
 
+TEST(Run, DamagedDisksAreFoundOutOrForgetWhatOthersHave) {
+  uint64_t found = 0;
+  uint64_t forgot = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const RunResult result = RunSeed(Seed(seed, "disks"));
+    EXPECT_EQ(Failed(result), "") << seed;
+    found += result.probes.count(kEventProbes + static_cast<size_t>(Probe::kDamageFound));
+    forgot += result.probes.count(kEventProbes + static_cast<size_t>(Probe::kForgot));
+  }
+  EXPECT_GT(found, 0u);
+  EXPECT_GT(forgot, 0u);
+}
+
 TEST(Run, TheSameSeedIsTheSameRun) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     const RunResult once = RunSeed(Seed(seed));
