@@ -60,6 +60,10 @@ EventStyle StyleOf(EventKind kind) {
       return {LogLevel::kInfo, "detail"};
     case EventKind::kEpochExhausted:
       return {LogLevel::kInfo, "detail"};
+    case EventKind::kLearnsOnly:
+      return {LogLevel::kWarning, "detail"};
+    case EventKind::kVoteRegained:
+      return {LogLevel::kInfo, "detail"};
     case EventKind::kLearnerDropped:
       return {LogLevel::kWarning, "detail"};
     case EventKind::kIgnored:

@@ -72,6 +72,8 @@ CampaignCommand::CampaignCommand(CLI::App* app) {
   campaign_->add_option("--break", options_.break_rules, "Switch rules off: a historic fault each")
       ->delimiter(',')
       ->check(KnownRule());
+  campaign_->add_flag("--no-budget", no_budget_,
+                      "Faults at any rate and on any number of servers; judge safety only");
   campaign_->add_option("--shard", shard_,
                         "I/N: run every N-th seed, from the I-th (default: as Slurm's "
                         "SLURM_ARRAY_TASK_ID or Kubernetes' JOB_COMPLETION_INDEX says)");
@@ -97,6 +99,11 @@ CampaignCommand::CampaignCommand(CLI::App* app) {
 
 int CampaignCommand::RunManySeeds() {
   options_.scenario = FindScenario(scenario_);
+  if (no_budget_) options_.scenario = WithoutBudget(*options_.scenario);
+  if (options_.scenario == nullptr) {
+    std::fprintf(stderr, "lockstep-sim: this scenario needs its budget\n");
+    return kUsage;
+  }
   if (seeds_.empty() && time_.empty()) {
     return UsageError("campaign needs --seeds A..B or --time 60s, or both");
   }

@@ -26,6 +26,7 @@ class CampaignCommand {
   std::string time_;
   std::string shard_;
   std::string scenario_ = "swarm";
+  bool no_budget_ = false;
   CampaignOptions options_;
   std::vector<std::string> results_;
 };

@@ -157,6 +157,7 @@ bool Complete(const Plan& plan, const FaultDecision& fault) {
     case FaultKind::kLatentError:
     case FaultKind::kMisdirectedWrite:
     case FaultKind::kLyingSync:
+    case FaultKind::kDiskLost:
     case FaultKind::kClockJump:
     case FaultKind::kStopCleanly:
     case FaultKind::kKillPartitionLeader:

@@ -106,6 +106,7 @@ std::optional<FaultDecision> Faults::Draw(FaultKind kind) {
     case FaultKind::kLatentError:
     case FaultKind::kMisdirectedWrite:
     case FaultKind::kLyingSync:
+    case FaultKind::kDiskLost:
       has_target = DrawDamage(&fault);
       break;
     case FaultKind::kClockJump:
@@ -333,7 +334,7 @@ bool Faults::DrawDamage(FaultDecision* fault) {
   if (!world_->MayDamage(*fault->server)) return false;
   if (fault->kind == FaultKind::kLyingSync) {
     fault->time = plan_.options.tick * damage_random_.Between(1, 20);
-  } else {
+  } else if (fault->kind != FaultKind::kDiskLost) {
     fault->place = static_cast<uint32_t>(damage_random_.Between(0, kPlaceMax));
   }
   return true;

@@ -108,6 +108,7 @@ bool Faults::CarryOut(Instant now, const FaultDecision& fault, std::optional<siz
     case FaultKind::kLatentError:
     case FaultKind::kMisdirectedWrite:
     case FaultKind::kLyingSync:
+    case FaultKind::kDiskLost:
       return CarryOutDamage(now, fault);
     case FaultKind::kClockJump:
       world_->JumpClock(*fault.server, fault.by_ms);
@@ -390,6 +391,10 @@ bool Faults::CarryOutDamage(Instant now, const FaultDecision& fault) {
       UndoLater(now, std::move(undo), fault.time);
       break;
     }
+    case FaultKind::kDiskLost:
+      done = world_->MayLoseDisk(server);
+      if (done) world_->LoseDisk(server);
+      break;
     default:
       LS_UNREACHABLE();
   }

@@ -43,7 +43,6 @@ struct Host {
   uint64_t incarnation = 0;  // of the machine
   uint64_t starts = 1;       // scheduled; the newest one counts
   bool off_for_good = false;
-  bool broken = false;    // it refuses to start on its disk, which is damaged
   bool stopping = false;  // it was asked to stop cleanly
 
   std::vector<server::Input> inbox;
@@ -57,6 +56,7 @@ struct Host {
   // For the checkers.
   bool recovered = false;
   std::pair<Epoch, Zxid> told;  // when it last stopped: accepted epoch, durable history
+  bool voted = false;           // it has been counted in an epoch, and its disk says so
   bool restored = false;        // whether `position` is known
   int64_t position = CommittedLog::kBeforeFirst;  // of the last applied transaction
   Zxid applied;

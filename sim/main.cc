@@ -41,6 +41,7 @@ struct RunArguments {
   std::vector<std::string> break_rules;
   TraceOutput trace;
   bool once = false;
+  bool no_budget = false;
   bool canary = false;
   std::string out = kFailuresDirectory;
 };
@@ -50,6 +51,11 @@ int Run(RunArguments& arguments) {
   options.seed = arguments.seed;
   options.scenario = FindScenario(arguments.scenario);
   options.break_rules = arguments.break_rules;
+  if (arguments.no_budget) options.scenario = WithoutBudget(*options.scenario);
+  if (options.scenario == nullptr) {
+    std::fprintf(stderr, "lockstep-sim: this scenario needs its budget\n");
+    return kUsage;
+  }
   std::printf("seed %llu\n", static_cast<unsigned long long>(options.seed));
   std::fflush(stdout);
   if (arguments.canary) options.leak = &ReadTheClock;
@@ -141,6 +147,8 @@ int Main(int argc, char** argv) {
   run.trace.AddOptions(run_command);
   run_command->add_option("--out", run.out, "Where the schedule of a failed run is written")
       ->capture_default_str();
+  run_command->add_flag("--no-budget", run.no_budget,
+                        "Faults at any rate and on any number of servers; judge safety only");
   run_command->add_flag("--once", run.once, "Do not run it a second time");
   // Not for users: it is there to be caught (./dev ci).
   run_command->add_flag("--canary", run.canary, "Let the time in, which must be caught")->group("");

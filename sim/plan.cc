@@ -155,6 +155,14 @@ void DrawDamage(RandomStream& random, const Scenario& scenario, Plan* plan) {
         std::find(scenario.faults.begin(), scenario.faults.end(), kind) != scenario.faults.end();
     plan->fault_weights[i] = any && exists && allowed ? static_cast<uint32_t>(drawn) : 0;
   }
+  // Each server that starts again is upgraded.
+  const uint64_t older = random.Below(plan->servers + 1);
+  plan->older = random.Chance(1, 8) && !scenario.faults.empty() ? static_cast<uint32_t>(older) : 0;
+  plan->budget = scenario.budget;
+  if (plan->budget) return;
+  plan->fault_every = plan->options.tick * random.Between(1, 12) / 4;
+  plan->damage_every = plan->options.tick * random.Between(1, 40) / 4;
+  plan->chaos = plan->chaos * 2;
 }
 
 bool BreakRule(std::string_view name, zab::Rules* zab_rules, coordination::Rules* rules,
@@ -240,6 +248,7 @@ const std::vector<FaultInfo>& AllFaults() {
        "the next write of a server lands at another place, perhaps of another file"},
       {FaultKind::kLyingSync, "lying-sync",
        "syncs of a server say for a while that they are done, and make nothing durable"},
+      {FaultKind::kDiskLost, "disk-lost", "a voter comes back with an empty disk"},
   };
   return faults;
 }
@@ -269,11 +278,14 @@ const std::vector<Scenario>& AllScenarios() {
        "power losses; slow, failing, full and lying disks, and such as give back something else",
        {FaultKind::kPowerLoss, FaultKind::kPowerLossAll, FaultKind::kCrashInStep,
         FaultKind::kSlowDisk, FaultKind::kDiskError, FaultKind::kDiskFull, FaultKind::kBitRot,
-        FaultKind::kLatentError, FaultKind::kMisdirectedWrite, FaultKind::kLyingSync}},
+        FaultKind::kLatentError, FaultKind::kMisdirectedWrite, FaultKind::kLyingSync,
+        FaultKind::kDiskLost}},
       {"clients",
        "clients vanish and move, clocks jump, processes pause",
        {FaultKind::kClientVanishes, FaultKind::kClientMoves, FaultKind::kClockJump,
         FaultKind::kPause, FaultKind::kResetConnection}},
+      {"no-budget", "as swarm, at any rate and on any number of servers: only safety is judged",
+       EveryFault(false), false, false},
       {"brokers", "servers are brokers too, and Kafka's clients use them: everything is drawn",
        EveryFault(true), true},
       {"brokers-calm", "brokers and their clients, no faults at all", {}, true},
@@ -299,6 +311,15 @@ const std::vector<Scenario>& AllScenarios() {
 const Scenario* FindScenario(std::string_view name) {
   for (const Scenario& scenario : AllScenarios()) {
     if (name == scenario.name) return &scenario;
+  }
+  return nullptr;
+}
+
+const Scenario* WithoutBudget(const Scenario& scenario) {
+  for (const Scenario& other : AllScenarios()) {
+    if (!other.budget && other.brokers == scenario.brokers && other.faults == scenario.faults) {
+      return &other;
+    }
   }
   return nullptr;
 }
@@ -365,6 +386,8 @@ std::string Describe(const Plan& plan) {
     const uint32_t weight = plan.fault_weights[static_cast<size_t>(info.kind)];
     if (weight > 0) absl::StrAppend(&text, " ", info.name, "=", weight);
   }
+  if (plan.older > 0) absl::StrAppend(&text, "; ", plan.older, " of the release before");
+  if (!plan.budget) text += "; no budget";
   if (plan.brokers.on) text += Describe(plan.brokers);
   return text;
 }

@@ -55,6 +55,7 @@ enum class FaultKind : uint8_t {
   kLatentError,       // a sector cannot be read until it is written
   kMisdirectedWrite,  // the next write lands somewhere else
   kLyingSync,         // syncs of one server say that they are done, and are not
+  kDiskLost,          // a voter comes back with an empty disk
   kCount
 };
 constexpr bool IsDamage(FaultKind kind) { return kind >= FaultKind::kBitRot; }
@@ -143,6 +144,9 @@ struct Plan {
   std::array<uint32_t, static_cast<size_t>(FaultKind::kCount)> fault_weights{};
   Duration chaos;       // how long faults happen
   Duration heal_limit;  // within which the healed ensemble must serve
+  bool budget = true;   // faults leave a quorum, and the run ends healed; see Scenario
+  // Servers that begin as the release before this one, and are of this one when they start again.
+  uint32_t older = 0;
   bool heal_only_a_quorum = false;
   BrokerPlan brokers;
 
@@ -155,8 +159,13 @@ struct Scenario {
   const char* says;
   std::vector<FaultKind> faults;  // that may be drawn
   bool brokers = false;
+  // Without it faults come at any rate and may leave no quorum; only safety is judged. What would
+  // make servers forget unnoticed stays within what the others have: no protocol is safe then.
+  bool budget = true;
 };
 const std::vector<Scenario>& AllScenarios();
+// The one with the same faults and no budget, or nullptr.
+const Scenario* WithoutBudget(const Scenario& scenario);
 // nullptr if there is none of this name.
 const Scenario* FindScenario(std::string_view name);
 

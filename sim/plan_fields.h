@@ -16,6 +16,8 @@ void VisitPlan(Plan* plan, Visit visit) {
   visit("run", "restart", &plan->restart);
   visit("run", "heal-limit", &plan->heal_limit);
   visit("run", "heal-only-a-quorum", &plan->heal_only_a_quorum);
+  visit("run", "budget", &plan->budget);
+  visit("run", "older", &plan->older);
   visit("run", "turn", &plan->turn);
   visit("run", "drift-ppm", &plan->drift_ppm_max);
 

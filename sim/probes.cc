@@ -1,6 +1,7 @@
 #include "sim/probes.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "core/base/check.h"
 #include "sim/plan.h"
@@ -85,6 +86,10 @@ ProbeInfo Named(Probe probe) {
       return {"stopped-on-disk-error", "a server stops itself because its disk failed or is full"};
     case Probe::kDamageFound:
       return {"damage-found", "a server refuses to start, since its disk is damaged"};
+    case Probe::kDiskLost:
+      return {"disk-lost", "a voter comes back with an empty disk"};
+    case Probe::kUpgraded:
+      return {"upgraded", "a server of the release before comes back as one of this release"};
     case Probe::kForgot:
       return {"forgot", "a server comes back without something that it told, which others have"};
     case Probe::kRestartedFromDisk:
@@ -225,6 +230,9 @@ Kinds FaultsOf(Probe probe) {
       return PowerLosses();
     case Probe::kStoppedOnDiskError:
       return {FaultKind::kDiskError, FaultKind::kDiskFull};
+    case Probe::kDiskLost:
+      return {FaultKind::kDiskLost, FaultKind::kBitRot, FaultKind::kLatentError,
+              FaultKind::kMisdirectedWrite, FaultKind::kLyingSync};
     case Probe::kDamageFound:
     case Probe::kForgot:
       return {FaultKind::kBitRot, FaultKind::kLatentError, FaultKind::kMisdirectedWrite,
@@ -248,6 +256,8 @@ Kinds FaultsOf(Probe probe) {
       return PowerLosses();
     case Probe::kDiskReplaced:
       return {FaultKind::kDiskReplaced};
+    case Probe::kUpgraded:
+      return Deaths();
     case Probe::kStoppedCleanly:
       return {FaultKind::kStopCleanly};
     default:
@@ -279,6 +289,8 @@ const std::vector<ProbeInfo>& AllProbes() {
 
 bool BelongsTo(const ProbeInfo& probe, const Scenario& scenario) {
   if (probe.is_alarm || (probe.brokers && !scenario.brokers)) return false;
+  static const std::string_view kReached = Named(Probe::kLivenessReached).name;
+  if (!scenario.budget && probe.name == kReached) return false;
   return probe.faults.empty() ||
          std::any_of(probe.faults.begin(), probe.faults.end(), [&](FaultKind fault) {
            return std::find(scenario.faults.begin(), scenario.faults.end(), fault) !=

@@ -24,7 +24,9 @@ enum class Probe : uint8_t {
   kUnsyncedLost,
   kStoppedOnDiskError,
   kDamageFound,  // a server refuses to start on a damaged disk
-  kForgot,       // a server comes back without something that it told, which others have
+  kDiskLost,
+  kUpgraded,
+  kForgot,  // a server comes back without something that it told, which others have
   kRestartedFromDisk,
   kPausedBeyondSession,
   kTwoLeaders,             // an established one, and another that does not know yet

@@ -192,6 +192,13 @@ void World::Start(uint32_t server) {
   server::Options options = plan_.options;
   options.server = {server + 1};
   if (plan_.brokers.on) SetBrokerOptions(plan_, server, &options);
+  if (server < plan_.older && host.incarnation == 1) {
+    // What the release before does not know. What it sends lacks the new fields, and it does not
+    // see those of others; the formats on disk are the same.
+    options.zab.rules.count_only_who_remembers = false;
+  } else if (server < plan_.older && host.incarnation == 2) {
+    probes_->Hit(Probe::kUpgraded);
+  }
   host.machine = std::make_unique<server::Server>(options, plan_.seed, host.incarnation);
   host.scheduled_wake = Instant::Never();
   host.turn_scheduled = false;
@@ -321,25 +328,6 @@ void World::CarryOut(uint32_t server, server::Output* output, bool partly) {
   for (ConnectionId id : output->resumes) network_.ResumeReading(now_, server, id);
 }
 
-void World::OnFatal(uint32_t server, const std::string& why) {
-  if (trace_->on()) trace_->Line(ServerName(server), "stops", why);
-  Host& host = hosts_[server];
-  if (host.disk.damaged() && !host.recovered) {
-    // It has found the damage, and an operator would have to find another disk.
-    probes_->Hit(Probe::kDamageFound);
-    host.broken = true;
-    host.off_for_good = true;
-    return Stop(server, StopKind::kPowerLoss);
-  }
-  if (!host.disk.reported_error()) {
-    Fail("stops-only-on-disk-errors",
-         absl::StrCat("server ", server + 1, " stops though its disk is in order: ", why));
-  }
-  probes_->Hit(Probe::kStoppedOnDiskError);
-  // What a failed write left in the page cache must not be believed: the machine is restarted.
-  Stop(server, StopKind::kPowerLoss);
-}
-
 void World::ProbeDeath(uint32_t server) {
   const zab::Peer* peer = hosts_[server].machine->peer();
   if (server >= plan_.voters()) return;
@@ -368,7 +356,10 @@ void World::StopServer(uint32_t server, StopKind kind, bool cleanly) {
   if (const zab::Peer* peer = host.machine->peer()) {
     host.told = {peer->accepted_epoch(), peer->durable_zxid()};
   }
-  if (server < plan_.voters()) histories_.OnStopped(server + 1, silent && may_forget);
+  if (server < plan_.voters()) {
+    histories_.OnStopped(server + 1);
+    if (silent && may_forget) histories_.OnMayForget(server + 1);
+  }
   if (plan_.brokers.on) replication_.OnStopped(server, kind == StopKind::kPowerLoss, cleanly);
   host.machine.reset();
   host.inbox.clear();
@@ -469,6 +460,7 @@ void World::Observe(uint32_t server, const server::Output& output) {
   if (!host.recovered) {
     host.recovered = true;
     host.disk.OnRecovered();
+    host.voted = peer->current_epoch() > Epoch{};
     if (peer->accepted_epoch() < host.told.first || peer->durable_zxid() < host.told.second) {
       probes_->Hit(Probe::kForgot);
     }
@@ -530,6 +522,10 @@ void World::ObserveEvents(uint32_t server, const server::Output& output) {
       Fail("no-false-alarm",
            absl::StrCat("server ", server + 1, " believes that the state of ", event.peer.value,
                         " differs as of ", event.zxid.ToString()));
+    }
+    if (event.kind == EventKind::kEstablished || event.kind == EventKind::kNewLeaderAcked ||
+        event.kind == EventKind::kVoteRegained) {
+      hosts_[server].voted = true;
     }
     if (event.kind == EventKind::kEstablished) {
       hosts_[server].established_at = hosts_[server].clock.Local(now_);
@@ -711,9 +707,14 @@ void World::MoveClient(uint32_t client) {
 void World::Heal() {
   if (trace_->on()) trace_->Line("world", "heals", "");
   faults_->End();
+  if (!plan_.budget) {
+    done_ = true;
+    return;
+  }
   network_.HealAll(now_);
   uint32_t spare = plan_.heal_only_a_quorum ? (plan_.voters() - 1) / 2 : 0;
-  for (uint32_t s = 0; s < plan_.voters() && spare > 0; ++s) spare -= IsSick(s) ? 1 : 0;
+  const uint32_t quorum = plan_.voters() / 2 + 1;
+  spare = std::min(spare, std::max(HowManyRemember(), quorum) - quorum);
   for (uint32_t s = 0; s < plan_.servers; ++s) {
     Host& host = hosts_[s];
     host.disk.ClearFaults();

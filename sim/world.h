@@ -79,9 +79,13 @@ class World {
   }
   void VanishClient(uint32_t client);
   void MoveClient(uint32_t client);
-  // The budget of damage: `server` is a voter that runs, and with it a minority at most has a disk
-  // that is not in order.
+  // The budget of damage: `server` is a voter that runs, and without it there is a quorum of
+  // servers whose disks are in order and that have been counted before.
   bool MayDamage(uint32_t server) const;
+  // It may lose its whole disk, budget or not: else what is left is no ensemble, or a new one.
+  bool MayLoseDisk(uint32_t server) const;
+  // It loses its power, and then its disk.
+  void LoseDisk(uint32_t server);
   // ---- In worlds with brokers.
   void StopCleanly(uint32_t server);
   // Requires: it is no voter.
@@ -111,7 +115,8 @@ class World {
   void ScheduleWake(uint32_t server);
   void OnWake(uint32_t server, Instant at);
   void OnFatal(uint32_t server, const std::string& why);
-  bool IsSick(uint32_t server) const;
+  bool Remembers(uint32_t server) const;
+  uint32_t HowManyRemember() const;
   bool MayForget(uint32_t server) const;
   void ProbeDeath(uint32_t server);
   void CarryOutClient(uint32_t client);

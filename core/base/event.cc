@@ -36,6 +36,10 @@ const char* EventName(EventKind kind) {
       return "truncated";
     case EventKind::kEpochExhausted:
       return "epoch-exhausted";
+    case EventKind::kLearnsOnly:
+      return "learns-only";
+    case EventKind::kVoteRegained:
+      return "vote-regained";
     case EventKind::kLearnerDropped:
       return "learner-dropped";
     case EventKind::kIgnored:

@@ -27,6 +27,8 @@ enum class EventKind : uint8_t {
   kUpToDate,        // follower: may serve
   kTruncated,       // own history was cut to zxid
   kEpochExhausted,  // leader: the counter of this epoch is used up; a new epoch will begin
+  kLearnsOnly,      // follower: has an empty disk, or had; not counted until `peer`s have answered
+  kVoteRegained,    // follower: knows all that it may have promised, and is counted again
   kLearnerDropped,  // leader: closes the channel of `peer`; reason says why
   kIgnored,         // a message or input had no effect; reason says why
   // Storage.

@@ -56,6 +56,7 @@ std::vector<ServerId> AuditedBy(const Options& options) {
 
 Server::Impl::Impl(const Options& options, uint64_t seed, uint64_t incarnation)
     : options_(options),
+      incarnation_(incarnation),
       store_(StoreOptionsOf(options), incarnation),
       service_(ServiceOptionsOf(options),
                RandomStream(seed, options.server, incarnation, kServiceStream)),

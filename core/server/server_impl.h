@@ -83,6 +83,7 @@ class Server::Impl {
   void Fatal(std::string sentence);
 
   const Options options_;
+  const uint64_t incarnation_;
   storage::Store store_;
   coordination::Service service_;
   Links links_;

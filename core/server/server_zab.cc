@@ -20,8 +20,9 @@ std::string ZxidText(Zxid zxid) {
   return SessionId{static_cast<int64_t>(zxid.Packed())}.ToString();
 }
 
-zab::PeerOptions PeerOptionsOf(const Options& options) {
+zab::PeerOptions PeerOptionsOf(const Options& options, uint64_t incarnation) {
   zab::PeerOptions peer = options.zab;
+  peer.incarnation = std::max<uint64_t>(incarnation, 1);
   peer.server = options.server;
   peer.voters = options.voters;
   peer.init_timeout = options.tick * options.init_limit;
@@ -217,13 +218,17 @@ void Server::Impl::SayNotServing() {
   const char* doing = "looking";
   if (peer_->state() == zab::ServerState::kFollowing) doing = "being synchronized";
   if (peer_->state() == zab::ServerState::kLeading) doing = "leading, not followed by a quorum yet";
-  output_->events.push_back({.kind = EventKind::kNotServing,
-                             .detail = seconds,
-                             .text = std::string(doing) + ", not serving for " +
-                                     std::to_string(seconds) + " s: reached " +
-                                     std::to_string(reached.size()) + " of " +
-                                     std::to_string(options_.voters.size()) + " servers (" + names +
-                                     "); needs " + std::to_string(options_.voters.size() / 2 + 1)});
+  std::string novices;
+  if (const size_t count = peer_->novice_count(); count > 0) {
+    novices = "; " + std::to_string(count) + " of them had an empty disk and do not count yet";
+  }
+  output_->events.push_back(
+      {.kind = EventKind::kNotServing,
+       .detail = seconds,
+       .text = std::string(doing) + ", not serving for " + std::to_string(seconds) +
+               " s: reached " + std::to_string(reached.size()) + " of " +
+               std::to_string(options_.voters.size()) + " servers (" + names + "); needs " +
+               std::to_string(options_.voters.size() / 2 + 1) + novices});
 }
 
 // ---- Recovery and snapshots --------------------------------------------------------------------
@@ -256,7 +261,7 @@ void Server::Impl::OnRecovered(storage::Recovered recovered) {
   for (storage::TransactionRecord& record : recovered.transactions) {
     durable.transactions.push_back({record.zxid, std::move(record.body)});
   }
-  peer_.emplace(PeerOptionsOf(options_), std::move(durable));
+  peer_.emplace(PeerOptionsOf(options_, incarnation_), std::move(durable));
   links_.Start(now_, output_);
   StopsServing();
   StepPeer(zab::Wake{});

@@ -70,13 +70,14 @@ struct Encoder {
 
   void operator()(const zab::FollowerInfo& m) const {
     Append(Kind::kFollowerInfo, {}, out, [&](FlatBufferBuilder& b) {
-      return schema::CreateFollowerInfo(b, ToSchema(m.server), m.accepted_epoch.value);
+      return schema::CreateFollowerInfo(b, ToSchema(m.server), m.accepted_epoch.value, m.votes);
     });
   }
   void operator()(const zab::LeaderInfo& m) const {
     LS_CHECK_GT(m.epoch.value, 0u);
-    Append(Kind::kLeaderInfo, {}, out,
-           [&](FlatBufferBuilder& b) { return schema::CreateLeaderInfo(b, m.epoch.value); });
+    Append(Kind::kLeaderInfo, {}, out, [&](FlatBufferBuilder& b) {
+      return schema::CreateLeaderInfo(b, m.epoch.value, m.learns);
+    });
   }
   void operator()(const zab::AckEpoch& m) const {
     LS_CHECK_LE(m.epoch_ends.size(), kEpochEndsMax);
@@ -200,11 +201,12 @@ absl::Status NoEpoch(const Frame& frame) { return Bad(frame, "epoch 0"); }
 // One function per table, found by its type.
 absl::StatusOr<zab::Message> FromTable(const Frame& frame, const schema::FollowerInfo& m) {
   if (m.server() == 0) return NoServer(frame);
-  return zab::FollowerInfo{.server = {m.server()}, .accepted_epoch = {m.accepted_epoch()}};
+  return zab::FollowerInfo{
+      .server = {m.server()}, .accepted_epoch = {m.accepted_epoch()}, .votes = m.votes()};
 }
 absl::StatusOr<zab::Message> FromTable(const Frame& frame, const schema::LeaderInfo& m) {
   if (m.epoch() == 0) return NoEpoch(frame);
-  return zab::LeaderInfo{.epoch = {m.epoch()}};
+  return zab::LeaderInfo{.epoch = {m.epoch()}, .learns = m.learns()};
 }
 absl::StatusOr<zab::Message> FromTable(const Frame& frame, const schema::AckEpoch& m) {
   zab::AckEpoch ack;
@@ -335,7 +337,8 @@ void EncodeNotification(const zab::Notification& n, std::vector<Bytes>* out) {
   const schema::Zxid last = ToSchema(n.vote.last_zxid);
   Append(Kind::kNotification, {}, out, [&](FlatBufferBuilder& b) {
     return schema::CreateNotification(b, static_cast<schema::State>(n.state), n.round,
-                                      ToSchema(n.vote.leader), n.vote.current_epoch.value, &last);
+                                      ToSchema(n.vote.leader), n.vote.current_epoch.value, &last,
+                                      n.novice, n.heard, n.accepted_epoch.value);
   });
 }
 
@@ -364,7 +367,10 @@ absl::StatusOr<zab::Notification> DecodeNotification(const Frame& frame) {
                            .round = m->round(),
                            .vote = {.current_epoch = {m->current_epoch()},
                                     .last_zxid = FromSchema(m->last_zxid()),
-                                    .leader = {m->leader()}}};
+                                    .leader = {m->leader()}},
+                           .novice = m->novice(),
+                           .heard = m->heard(),
+                           .accepted_epoch = {m->accepted_epoch()}};
 }
 
 absl::StatusOr<zab::Message> DecodeMessage(const Frame& frame) {

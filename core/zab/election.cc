@@ -45,7 +45,8 @@ void Election::OnNotification(Instant now, ServerId from, const Notification& n,
     case ServerState::kLeading:
       return OnEstablishedVote(now, from, n, output);
     case ServerState::kObserving:
-      return Ignored(output, from, "notification of an observer");
+      // A novice asks (Peer::Impl::AskOthers). It takes no part in elections then.
+      return SendTo(from, output);
   }
   LS_UNREACHABLE();
 }

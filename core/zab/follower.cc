@@ -29,7 +29,7 @@ void Follower::OnChannelOpened(Instant now, ConnectionId channel, Output* output
   LS_CHECK(phase_ == Phase::kConnecting);
   now_ = now;
   phase_ = Phase::kDiscovery;
-  Send(FollowerInfo{own_.options.server, own_.accepted_epoch}, output);
+  Send(FollowerInfo{own_.options.server, own_.accepted_epoch, !own_.novice()}, output);
 }
 
 void Follower::OnChannelClosed(Instant now, ConnectionId channel, Output* output) {
@@ -68,6 +68,12 @@ void Follower::On(const LeaderInfo& message, Output* output) {
   if (message.epoch >= kEpochMax) return Abandon("LEADERINFO of an epoch that has no successor");
   epoch_ = message.epoch;
   phase_ = Phase::kPromising;
+  learns_ = message.learns && own_.novice();
+  if (learns_) {
+    Note(output, {.kind = EventKind::kLearnsOnly,
+                  .peer = leader_,
+                  .reason = "began with an empty disk; votes when every other voter has answered"});
+  }
   if (message.epoch == own_.accepted_epoch) return SendAckEpoch(/*counts=*/false, output);
 
   own_.accepted_epoch = message.epoch;
@@ -93,7 +99,7 @@ void Follower::BeginSynchronization(Output* output) {
     return Abandon("start of synchronization out of order");
   }
   sync_begun_ = true;
-  if (own_.options.rules.current_epoch_after_history) return;
+  if (own_.options.rules.current_epoch_after_history || learns_) return;
   // With the epoch on disk before the history that it stands for, a crash in between makes a short
   // history win elections against the full one.
   own_.current_epoch = epoch_;
@@ -138,7 +144,10 @@ void Follower::On(const NewLeader& message, Output* output) {
   phase_ = Phase::kAcknowledging;
   // In the journal this record stands behind the whole history that the leader has sent: whatever
   // part of the journal survives a crash, the epoch is never there without its history.
-  if (own_.current_epoch != epoch_) {
+  if (learns_) {
+    // Without a current epoch we are still a novice after a crash.
+    current_epoch_write_ = own_.last_write;
+  } else if (own_.current_epoch != epoch_) {
     own_.current_epoch = epoch_;
     current_epoch_write_ = own_.Write(SetCurrentEpoch{epoch_}, output);
   } else {
@@ -155,7 +164,10 @@ void Follower::MaybeAckNewLeader(Output* output) {
     return;
   }
   phase_ = Phase::kAcknowledged;
-  Note(output, {.kind = EventKind::kNewLeaderAcked, .peer = leader_, .zxid = own_.history.last()});
+  if (!learns_) {
+    Note(output,
+         {.kind = EventKind::kNewLeaderAcked, .peer = leader_, .zxid = own_.history.last()});
+  }
   Send(AckNewLeader{epoch_}, output);
   // What we have of this epoch from an earlier channel is durable, and no write may follow soon.
   MaybeAck(output);
@@ -193,7 +205,27 @@ void Follower::OnPersisted(Output* output) {
   }
   MaybeAckNewLeader(output);
   MaybeAck(output);
+  if (regains_ && own_.persisted(current_epoch_write_)) {
+    regains_ = false;
+    Note(output, {.kind = EventKind::kVoteRegained, .peer = leader_, .zxid = {epoch_, 0}});
+    Send(AckNewLeader{epoch_}, output);
+  }
   if (established()) own_.DeliverCommitted(output);
+}
+
+void Follower::RegainVote(Epoch promised, Output* output) {
+  LS_CHECK(established() && learns_);
+  learns_ = false;
+  if (promised > own_.accepted_epoch) {
+    own_.accepted_epoch = promised;
+    own_.Write(SetAcceptedEpoch{promised}, output);
+  }
+  // Behind the whole history that we have, as at NEWLEADER.
+  own_.current_epoch = epoch_;
+  current_epoch_write_ = own_.Write(SetCurrentEpoch{epoch_}, output);
+  // A leader of that epoch may count on us: this one must not.
+  if (promised > epoch_) return Abandon("a later epoch may have been promised on a lost disk");
+  regains_ = true;
 }
 
 void Follower::MaybeAck(Output* output) {

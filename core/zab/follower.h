@@ -39,12 +39,17 @@ class Follower {
   void OnWake(Instant now, Output* output);
   void SendRequest(const Bytes& payload, Output* output);
   void AnswerPing(const Bytes& payload, Output* output);
+  // Every other server has told what it has promised, up to `promised`: this server cannot break
+  // what it may have promised on a disk that is lost. Requires: established(), learns().
+  void RegainVote(Epoch promised, Output* output);
 
   ServerId leader() const { return leader_; }
   ConnectionId channel() const { return channel_; }
   Phase phase() const { return phase_; }
   Epoch epoch() const { return epoch_; }  // of the leader; 0 before LEADERINFO
   bool established() const { return phase_ == Phase::kBroadcast; }
+  // The leader does not count this server.
+  bool learns() const { return learns_; }
   // Why this server must look for a leader again; null while it need not.
   const char* abandoned() const { return abandoned_; }
   Instant next_deadline() const { return timers_.next(); }
@@ -91,6 +96,7 @@ class Follower {
   ConnectionId channel_;
   uint64_t attempts_ = 0;
   Epoch epoch_;
+  bool learns_ = false;  // the leader does not count us
   const char* abandoned_ = nullptr;
   TimerTable<Timer> timers_;
   Instant now_;  // of the step under way
@@ -102,7 +108,8 @@ class Follower {
     bool first = true;
   };
   std::optional<Receiving> receiving_;
-  WriteId current_epoch_write_;  // kAcknowledging
+  WriteId current_epoch_write_;  // kAcknowledging; regains_: of the vote
+  bool regains_ = false;         // the vote is being written
   Zxid acked_;                   // by the last ACK of this channel
 };
 

@@ -53,6 +53,18 @@ Leader::Learner* Leader::Find(ServerId server) {
   return nullptr;
 }
 
+Leader::Learner* Leader::FindCounted(ServerId server) {
+  Learner* learner = Find(server);
+  return learner != nullptr && learner->counts ? learner : nullptr;
+}
+
+void Leader::OnReborn(ServerId server, Output* output) {
+  for (const auto& [channel, learner] : learners_) {
+    if (learner.server != server) continue;
+    return Drop(channel, "it has started anew", output);
+  }
+}
+
 void Leader::OnReceived(Instant now, ConnectionId channel, const Message& message, Output* output) {
   auto found = learners_.find(channel);
   if (found == learners_.end()) return Ignored(output, {}, "message on a channel that is given up");
@@ -86,13 +98,17 @@ void Leader::On(ConnectionId channel, Learner& learner, const FollowerInfo& mess
   joined.server = message.server;
   joined.phase = LearnerPhase::kKnown;
   joined.accepted_epoch = message.accepted_epoch;
+  joined.votes = message.votes;
+  // Later in the same reign the empty disk may be that of a server that we have counted already.
+  joined.counts = message.votes || (bootstraps_ && phase_ == Phase::kDiscovery) ||
+                  !own_.options.rules.count_only_who_remembers;
   if (!accepted_epoch_write_) return MaybeProposeEpoch(output);
   if (message.accepted_epoch > epoch_) {
     // It has promised a later leader, who did not come to be, not to follow anyone older: us. Only
     // an epoch above its promise can take it in.
     return Abdicate("a follower has accepted a newer epoch");
   }
-  if (message.accepted_epoch == epoch_ && phase_ == Phase::kDiscovery) {
+  if (joined.counts && message.accepted_epoch == epoch_ && phase_ == Phase::kDiscovery) {
     // Its promise got lost with its last channel, and cannot be counted again; without it we may
     // never have a quorum.
     return Abdicate("a promise was lost");
@@ -107,8 +123,9 @@ void Leader::OnBetterVote() {
 
 void Leader::MaybeProposeEpoch(Output* output) {
   if (accepted_epoch_write_) return;
-  bool quorum = own_.voters.IsQuorum(
-      [&](ServerId server) { return server == own_.options.server || Find(server) != nullptr; });
+  bool quorum = own_.voters.IsQuorum([&](ServerId server) {
+    return server == own_.options.server ? counts_self() : FindCounted(server) != nullptr;
+  });
   if (!quorum) return;
   Epoch highest = own_.accepted_epoch;
   for (const auto& [channel, learner] : learners_) {
@@ -126,7 +143,7 @@ void Leader::MaybeProposeEpoch(Output* output) {
 void Leader::SendLeaderInfo(ConnectionId channel, Learner& learner, Output* output) {
   LS_CHECK(learner.phase == LearnerPhase::kKnown);
   learner.phase = LearnerPhase::kEpochSent;
-  Send(channel, LeaderInfo{epoch_}, output);
+  Send(channel, LeaderInfo{epoch_, !learner.counts}, output);
 }
 
 void Leader::On(ConnectionId channel, Learner& learner, const AckEpoch& message, Output* output) {
@@ -145,6 +162,11 @@ void Leader::On(ConnectionId channel, Learner& learner, const AckEpoch& message,
   if (ahead && own_.options.rules.abdicate_if_a_follower_is_ahead) {
     return Abdicate("a follower is ahead");
   }
+  // It does not remember, but has a history already: there is an ensemble that we know nothing of.
+  if (!learner.votes && learner.counts && message.last_zxid != Zxid{} &&
+      own_.options.rules.count_only_who_remembers) {
+    return Abdicate("a learner knows of an older ensemble");
+  }
   learner.phase = LearnerPhase::kPromised;
   learner.promised = message.current_epoch.has_value();
   learner.epoch_ends = message.epoch_ends;
@@ -155,8 +177,9 @@ void Leader::On(ConnectionId channel, Learner& learner, const AckEpoch& message,
 void Leader::MaybeBeginSynchronization(Output* output) {
   if (phase_ != Phase::kDiscovery || !epoch_sent_) return;
   bool quorum = own_.voters.IsQuorum([&](ServerId server) {
-    if (server == own_.options.server) return true;  // our own promise is durable: epoch_sent_
-    const Learner* learner = Find(server);
+    // Our own promise is durable: epoch_sent_.
+    if (server == own_.options.server) return counts_self();
+    const Learner* learner = FindCounted(server);
     return learner != nullptr && learner->promised;
   });
   if (!quorum) return;
@@ -235,6 +258,11 @@ void Leader::OnSnapshotChunk(Instant now, ConnectionId channel, const Bytes& dat
 
 void Leader::On(ConnectionId channel, Learner& learner, const AckNewLeader& message,
                 Output* output) {
+  if (!learner.counts && learner.phase == LearnerPhase::kUpToDate && message.epoch == epoch_) {
+    // It has learned what it may have promised, and has taken up the epoch.
+    learner.counts = true;
+    return MaybeCommit(output);
+  }
   if (learner.phase != LearnerPhase::kSent || message.epoch != epoch_) {
     return Drop(channel, "ACK of NEWLEADER out of order", output);
   }
@@ -248,8 +276,10 @@ void Leader::On(ConnectionId channel, Learner& learner, const AckNewLeader& mess
 void Leader::MaybeEstablish(Output* output) {
   if (phase_ != Phase::kSynchronization) return;
   bool quorum = own_.voters.IsQuorum([&](ServerId server) {
-    if (server == own_.options.server) return own_.persisted(*current_epoch_write_);
-    const Learner* learner = Find(server);
+    if (server == own_.options.server) {
+      return counts_self() && own_.persisted(*current_epoch_write_);
+    }
+    const Learner* learner = FindCounted(server);
     return learner != nullptr && learner->phase >= LearnerPhase::kAcknowledged;
   });
   if (!quorum && own_.options.rules.serve_after_quorum_of_new_leader) return;
@@ -315,7 +345,7 @@ void Leader::MaybeCommit(Output* output) {
   if (phase_ != Phase::kBroadcast) return;
   Zxid reached = own_.voters.ReachedByQuorum<Zxid>([&](ServerId server) {
     if (server == own_.options.server) return own_.history.durable();
-    const Learner* learner = Find(server);
+    const Learner* learner = FindCounted(server);
     return learner == nullptr ? Zxid{} : learner->acked;
   });
   if (reached <= own_.committed) return;
@@ -434,7 +464,7 @@ void Leader::CheckProgress(Instant now, Output* output) {
   if (now - own_marked_at_ > own_.options.sync_timeout) return Abdicate("own disk is stuck");
   bool quorum = own_.voters.IsQuorum([&](ServerId server) {
     if (server == own_.options.server) return true;
-    const Learner* learner = Find(server);
+    const Learner* learner = FindCounted(server);
     return learner != nullptr && learner->phase >= LearnerPhase::kAcknowledged;
   });
   if (!quorum && own_.options.rules.step_down_without_quorum) Abdicate("no quorum of followers");
@@ -445,6 +475,12 @@ size_t Leader::synced_learner_count() const {
   for (const auto& [channel, learner] : learners_) {
     count += learner.phase >= LearnerPhase::kAcknowledged ? 1 : 0;
   }
+  return count;
+}
+
+size_t Leader::novice_count() const {
+  size_t count = counts_self() ? 0 : 1;
+  for (const auto& [channel, learner] : learners_) count += learner.counts ? 0 : 1;
   return count;
 }
 

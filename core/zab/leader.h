@@ -24,7 +24,8 @@ class Leader {
     kBroadcast,        // established
   };
 
-  explicit Leader(OwnState* own) : own_(*own) {}
+  explicit Leader(OwnState* own)
+      : own_(*own), bootstraps_(own->history.last() == Zxid{}), counts_self_(!own->novice()) {}
 
   void Start(Instant now, Output* output);
   void OnChannelOpened(Instant now, ConnectionId channel);
@@ -39,6 +40,8 @@ class Leader {
   void SendPing(ServerId to, const Bytes& payload, Output* output);
   void OnSnapshotChunk(Instant now, ConnectionId channel, const Bytes& data, bool last,
                        Output* output);
+  // `server` has come back, perhaps with another disk: what its former self said here is void.
+  void OnReborn(ServerId server, Output* output);
   // Closes every channel, for the end of the reign.
   void CloseAll(Output* output);
 
@@ -51,6 +54,7 @@ class Leader {
   Instant next_deadline() const { return timers_.next(); }
   size_t learner_count() const { return learners_.size(); }
   size_t synced_learner_count() const;
+  size_t novice_count() const;
   // The lowest zxid after which the window is needed to finish a snapshot that is being sent.
   std::optional<Zxid> window_needed_after() const;
 
@@ -75,6 +79,8 @@ class Leader {
     ServerId server;  // 0 before FOLLOWERINFO
     LearnerPhase phase = LearnerPhase::kConnected;
     Epoch accepted_epoch;          // from FOLLOWERINFO
+    bool votes = true;             // from FOLLOWERINFO
+    bool counts = true;            // in quorums
     bool promised = false;         // its ACKEPOCH counts
     std::vector<Zxid> epoch_ends;  // from ACKEPOCH, until synchronization begins
     Zxid snapshot;                 // kSnapshot: the state it will have
@@ -96,6 +102,9 @@ class Leader {
   // Forgets the learner and closes its channel.
   void Drop(ConnectionId channel, const char* reason, Output* output);
   Learner* Find(ServerId server);
+  // As a member of quorums, and null if it is none.
+  Learner* FindCounted(ServerId server);
+  bool counts_self() const { return counts_self_ || bootstraps_; }
 
   void On(ConnectionId channel, Learner& learner, const FollowerInfo& message, Output* output);
   void On(ConnectionId channel, Learner& learner, const AckEpoch& message, Output* output);
@@ -122,6 +131,10 @@ class Leader {
   bool HoldsTooMuch(const Learner& learner) const;
 
   OwnState& own_;
+  // There is no history here: who has none may make the ensemble's first quorum with us. Else who
+  // has none has lost it, or comes late.
+  const bool bootstraps_;
+  const bool counts_self_;  // we remember
   Phase phase_ = Phase::kDiscovery;
   Epoch epoch_;
   const char* abdicated_ = nullptr;

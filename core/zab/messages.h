@@ -36,17 +36,24 @@ struct Notification {
   ServerState state = ServerState::kLooking;
   uint64_t round = 0;  // the sender's logical clock; a count of elections, not an epoch
   Vote vote;
+  // What a server that may have lost its disk must learn before it votes again (docs/zab.md, "An
+  // empty disk").
+  uint64_t novice = 0;   // the sender's incarnation if it is one; else 0
+  uint64_t heard = 0;    // the last of these that the sender has heard from the receiver
+  Epoch accepted_epoch;  // of the sender
 };
 
 // Learner -> leader, first on a channel. CEPOCH in the paper.
 struct FollowerInfo {
   ServerId server;
   Epoch accepted_epoch;
+  bool votes = true;  // not a novice
 };
 
 // Leader -> learner: the new epoch. NEWEPOCH in the paper.
 struct LeaderInfo {
   Epoch epoch;
+  bool learns = false;  // the learner is not counted: it must not take up the epoch as its current
 };
 
 // Learner -> leader: the promise not to accept anything of an older epoch, once it is durable.

@@ -32,6 +32,10 @@ struct OwnState {
   void Truncate(Zxid to, Output* output);
   void InstallSnapshot(Zxid zxid, Output* output);
 
+  // A server that has never been counted in the acknowledgement of an epoch, as far as it knows. It
+  // may have been, on a disk that is lost.
+  bool novice() const { return current_epoch == Epoch{} && options.rules.count_only_who_remembers; }
+
   // Everything up to `zxid` is committed; never goes back.
   void Commit(Zxid zxid);
   // Hands what is committed and durable here, and was not delivered yet, to the application.

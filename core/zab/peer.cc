@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/container/btree_map.h"
 #include "core/base/check.h"
 #include "core/zab/election.h"
 #include "core/zab/follower.h"
@@ -58,6 +59,9 @@ class Peer::Impl {
   // Carries out the transitions that the input has made due.
   void Settle(Instant now, Output* output);
   void MaybeStartElection(Instant now, Output* output);
+  void NoteNovices(const ReceivedNotification& input, Output* output);
+  void AskOthers(Output* output);
+  void MaybeRegainVote(Output* output);
   void TrimHistory();
   Notification OwnWord() const;
 
@@ -68,12 +72,25 @@ class Peer::Impl {
   std::variant<Election, Follower, Leader> role_;
   // The election waits until what was written before it is durable.
   bool draining_ = true;
+  // The last incarnation of each other server that may have lost its disk.
+  absl::btree_map<ServerId, uint64_t> novices_;
+  // We may have: who has heard from this incarnation of ours, and what they had promised by then.
+  absl::btree_map<ServerId, Epoch> answers_;
 };
 
 void Peer::Impl::Step(Instant now, const Input& input, Output* output) {
   Watched before(own_);
+  const size_t notifications = output->notifications.size();
   std::visit([&](const auto& i) { On(now, i, output); }, input);
+  MaybeRegainVote(output);
   Settle(now, output);
+  for (size_t i = notifications; i < output->notifications.size(); i++) {
+    auto& [to, notification] = output->notifications[i];
+    auto known = novices_.find(to);
+    notification.novice = own_.novice() ? own_.options.incarnation : 0;
+    notification.heard = known == novices_.end() ? 0 : known->second;
+    notification.accepted_epoch = own_.accepted_epoch;
+  }
   TrimHistory();
   CheckState(own_);
   CheckStep(before, own_);
@@ -163,10 +180,58 @@ Notification Peer::Impl::OwnWord() const {
   return {state(), round_, vote_};
 }
 
+// ---- An empty disk -----------------------------------------------------------------------------
+//
+// A novice may have had another disk, on which it promised an epoch to a leader, or acknowledged
+// something, that still counts on it. Its history comes back from an established leader whose
+// quorum does without it. Its promises do not: a leader that it has promised epoch 9 to may be on
+// its way, while it is synchronized by one of epoch 8 and would help that one to commit. So it is
+// counted again only when every other voter has answered it. A leader that answers has dropped the
+// channel of the former self, and tells its epoch; from then on nothing rests on what is forgotten.
+
+void Peer::Impl::NoteNovices(const ReceivedNotification& input, Output* output) {
+  if (!own_.options.rules.count_only_who_remembers) return;
+  if (!own_.voters.Contains(input.from) || input.from == own_.options.server) return;
+  const Notification& word = input.notification;
+  if (word.novice != 0 && novices_[input.from] != word.novice) {
+    novices_[input.from] = word.novice;
+    if (Leader* leader = leading()) leader->OnReborn(input.from, output);
+  }
+  // Its word alone must not use up the epochs of the ensemble.
+  if (own_.novice() && word.heard == own_.options.incarnation &&
+      word.accepted_epoch.Next() < kEpochMax) {
+    Epoch& promised = answers_[input.from];
+    promised = std::max(promised, word.accepted_epoch);
+  }
+}
+
+void Peer::Impl::AskOthers(Output* output) {
+  const Follower* follower = following();
+  if (!follower->established() || !follower->learns()) return;
+  for (ServerId server : own_.voters.all()) {
+    if (server == own_.options.server || answers_.contains(server)) continue;
+    output->notifications.push_back({server, {ServerState::kObserving, round_, vote_}});
+  }
+}
+
+void Peer::Impl::MaybeRegainVote(Output* output) {
+  Follower* follower = following();
+  if (follower == nullptr || !follower->established() || !follower->learns()) return;
+  if (follower->abandoned() != nullptr || answers_.size() + 1 < own_.voters.size()) return;
+  Epoch promised;
+  for (const auto& [server, epoch] : answers_) promised = std::max(promised, epoch);
+  follower->RegainVote(promised, output);
+}
+
 void Peer::Impl::On(Instant now, const ReceivedNotification& input, Output* output) {
+  NoteNovices(input, output);
   if (Election* election = looking()) {
     if (draining_) return Ignored(output, input.from, "notification before our own election");
     return election->OnNotification(now, input.from, input.notification, output);
+  }
+  if (input.notification.state == ServerState::kObserving) {
+    output->notifications.push_back({input.from, OwnWord()});
+    return;
   }
   if (input.notification.state != ServerState::kLooking) {
     return Ignored(output, input.from, "notification while following or leading");
@@ -227,6 +292,8 @@ void Peer::Impl::On(Instant now, const Received& input, Output* output) {
     leader->OnReceived(now, input.channel, input.message, output);
   } else if (Follower* follower = following()) {
     follower->OnReceived(now, input.channel, input.message, output);
+    // As often as the leader pings.
+    if (std::holds_alternative<Ping>(input.message)) AskOthers(output);
   } else {
     Ignored(output, {}, "message on a channel that is given up");
   }
@@ -339,6 +406,10 @@ size_t Peer::synced_learner_count() const {
 size_t Peer::learner_count() const {
   const Leader* leader = std::as_const(*impl_).leading();
   return leader == nullptr ? 0 : leader->learner_count();
+}
+size_t Peer::novice_count() const {
+  const Leader* leader = std::as_const(*impl_).leading();
+  return leader == nullptr ? 0 : leader->novice_count();
 }
 const std::deque<Transaction>& Peer::window() const { return impl_->own().history.window(); }
 

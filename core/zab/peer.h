@@ -44,6 +44,7 @@ struct PeerOptions {
   uint64_t window_bytes = 64 << 20;           // of transactions kept for DIFF
   uint32_t window_transactions = 100'000;     // likewise, a count
   uint32_t counter_max = 0xffff'ffff;         // of a zxid, inclusive; then a new epoch begins
+  uint64_t incarnation = 1;                   // not 0; differs between any two starts of the server
 
   Rules rules;
 };
@@ -77,6 +78,8 @@ class Peer {
   // Leading: learners that are synchronized (have acknowledged NEWLEADER).
   size_t synced_learner_count() const;
   size_t learner_count() const;
+  // Leading: those of them that are not counted, since they may have lost their disks.
+  size_t novice_count() const;
   // The transactions still in memory, ascending: for checkers.
   const std::deque<Transaction>& window() const;
 

@@ -36,6 +36,8 @@ const std::vector<RuleEntry>& AllRules() {
        "a leader that is cut off from its quorum keeps serving"},
       {"drain_writes_before_election", &Rules::drain_writes_before_election,
        "an election starts while own writes are in flight (ZOOKEEPER-4712)"},
+      {"count_only_who_remembers", &Rules::count_only_who_remembers,
+       "a server whose disk was replaced by an empty one votes, and is counted"},
   };
   return rules;
 }

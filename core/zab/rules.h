@@ -49,6 +49,8 @@ struct Rules {
   // A server looks for a leader only when its own outstanding writes are durable. R4;
   // ZOOKEEPER-4712.
   bool drain_writes_before_election = true;
+  // Who may have lost its disk is not counted before it has learned all that it may have promised.
+  bool count_only_who_remembers = true;
 };
 
 // Every rule with its name, for `--break` and `lockstep-sim list rules`.

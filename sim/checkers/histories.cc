@@ -1,6 +1,7 @@
 #include "sim/checkers/histories.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "core/base/check.h"
@@ -10,7 +11,7 @@
 namespace lockstep::sim {
 
 Histories::Histories(uint32_t servers, const CommittedLog* committed)
-    : committed_(committed), views_(servers + 1) {}
+    : committed_(committed), views_(servers + 1), former_(servers + 1) {}
 
 bool Histories::Contains(const View& view, Zxid zxid) const {
   if (zxid <= view.base) return committed_->Contains(zxid);
@@ -136,13 +137,14 @@ void Histories::OnRecovered(uint32_t server, const zab::Peer& peer) {
   view.current = peer.current_epoch();
 }
 
-void Histories::OnStopped(uint32_t server, bool may_forget) {
-  if (may_forget) {
-    const uint64_t incarnation = views_[server].incarnation;
-    views_[server] = {};
-    views_[server].incarnation = incarnation;
-    return;
-  }
+void Histories::OnMayForget(uint32_t server) {
+  const uint64_t incarnation = views_[server].incarnation;
+  View view = std::exchange(views_[server], {});
+  if (view.durable != Zxid{}) former_[server] = std::move(view);
+  views_[server].incarnation = incarnation;
+}
+
+void Histories::OnStopped(uint32_t server) {
   views_[server].peer = nullptr;
   views_[server].reign = {};
 }
@@ -259,7 +261,11 @@ void Histories::OnCommitted(uint32_t server, const CommittedEntry& entry) {
   size_t durable = 0;
   for (size_t s = 1; s <= servers; ++s) {
     const View& view = views_[s];
-    if (view.durable >= entry.zxid && Contains(view, entry.zxid)) ++durable;
+    const View& former = former_[s];
+    if ((view.durable >= entry.zxid && Contains(view, entry.zxid)) ||
+        (former.durable >= entry.zxid && Contains(former, entry.zxid))) {
+      ++durable;
+    }
     if (view.reign > entry.zxid.epoch && !Contains(view, entry.zxid)) {
       Fail(
           "leader-completeness",

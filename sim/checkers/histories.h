@@ -26,8 +26,9 @@ class Histories {
   // After each step of a server that has recovered. What it applied is in the committed log
   // already.
   void OnStep(uint32_t server, const zab::Peer& peer, const std::vector<Event>& events);
-  // `may_forget`: damage to its disk may make it forget what it told, and others have all of it.
-  void OnStopped(uint32_t server, bool may_forget = false);
+  void OnStopped(uint32_t server);
+  // It has stopped, and damage to its disk may make it forget what it told.
+  void OnMayForget(uint32_t server);
   // `server` was the first to apply `entry`. After its OnStep.
   void OnCommitted(uint32_t server, const CommittedEntry& entry);
 
@@ -67,6 +68,8 @@ class Histories {
 
   const CommittedLog* committed_;
   std::vector<View> views_;
+  // What those that have lost their memory had before. Acknowledgements of it may be on their way.
+  std::vector<View> former_;
   absl::flat_hash_map<uint64_t, uint64_t> proposed_;  // packed zxid -> checksum; look-ups only
   struct Reign {
     uint32_t server = 0;

@@ -97,6 +97,17 @@ TEST(Run, DamagedDisksAreFoundOutOrForgetWhatOthersHave) {
   EXPECT_GT(forgot, 0u);
 }
 
+TEST(Run, AVoterWithAnEmptyDiskWouldLoseWhatWasCommitted) {
+  RunOptions options = Seed(1, "disks");
+  options.break_rules = {"count_only_who_remembers"};
+  std::string failed;
+  for (uint64_t seed = 1; seed <= 1500 && failed.empty(); ++seed) {
+    options.seed = seed;
+    failed = Failed(RunSeed(options));
+  }
+  EXPECT_NE(failed, "");
+}
+
 TEST(Run, TheSameSeedIsTheSameRun) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     const RunResult once = RunSeed(Seed(seed));

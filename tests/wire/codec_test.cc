@@ -137,6 +137,27 @@ TEST(Codec, RefusesAServerIdOfZero) {
                })).ok());
 }
 
+// The release before does not know novices: what it sends lacks these fields.
+TEST(Codec, WhatTheReleaseBeforeSendsMeansWhatItMeant) {
+  const auto info = DecodeMessage(
+      Forged(Kind::kFollowerInfo, [](auto& b) { return schema::CreateFollowerInfo(b, 1, 5); }));
+  ASSERT_TRUE(info.ok());
+  EXPECT_TRUE(std::get<zab::FollowerInfo>(*info).votes);
+
+  const auto epoch = DecodeMessage(
+      Forged(Kind::kLeaderInfo, [](auto& b) { return schema::CreateLeaderInfo(b, 5); }));
+  ASSERT_TRUE(epoch.ok());
+  EXPECT_FALSE(std::get<zab::LeaderInfo>(*epoch).learns);
+
+  const schema::Zxid zxid(1, 1);
+  const auto word = DecodeNotification(Forged(Kind::kNotification, [&](auto& b) {
+    return schema::CreateNotification(b, schema::State::Looking, 1, 1, 1, &zxid);
+  }));
+  ASSERT_TRUE(word.ok());
+  EXPECT_EQ(word->novice, 0u);
+  EXPECT_EQ(word->heard, 0u);
+}
+
 TEST(Codec, RefusesAnUnknownServerState) {
   const schema::Zxid zxid(1, 1);
   const auto decoded = DecodeNotification(Forged(Kind::kNotification, [&](auto& b) {

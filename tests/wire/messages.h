@@ -82,9 +82,10 @@ inline zab::AckEpoch ArbitraryAckEpoch() {
 inline zab::Message ArbitraryMessage(size_t index) {
   switch (index) {
     case 0:
-      return zab::FollowerInfo{ArbitraryServer(), {*rc::gen::arbitrary<uint32_t>()}};
+      return zab::FollowerInfo{
+          ArbitraryServer(), {*rc::gen::arbitrary<uint32_t>()}, *rc::gen::arbitrary<bool>()};
     case 1:
-      return zab::LeaderInfo{ArbitraryReign()};
+      return zab::LeaderInfo{ArbitraryReign(), *rc::gen::arbitrary<bool>()};
     case 2:
       return ArbitraryAckEpoch();
     case 3:
@@ -124,7 +125,10 @@ inline zab::Notification ArbitraryNotification() {
           .round = *rc::gen::arbitrary<uint64_t>(),
           .vote = {.current_epoch = {*rc::gen::arbitrary<uint32_t>()},
                    .last_zxid = ArbitraryZxid(),
-                   .leader = ArbitraryServer()}};
+                   .leader = ArbitraryServer()},
+          .novice = *rc::gen::arbitrary<uint64_t>(),
+          .heard = *rc::gen::arbitrary<uint64_t>(),
+          .accepted_epoch = {*rc::gen::arbitrary<uint32_t>()}};
 }
 
 }  // namespace lockstep::wire

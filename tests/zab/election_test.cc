@@ -296,8 +296,6 @@ TEST(Election, HearsVotersAlone) {
   EXPECT_EQ(server.ignored(), "notification from or for a server that is no voter");
   server.Hear(k1, kLooking, 9, For(k3));
   EXPECT_EQ(server.ignored(), "own notification");
-  server.Hear(k2, ServerState::kObserving, 9, For(k3));
-  EXPECT_EQ(server.ignored(), "notification of an observer");
 
   EXPECT_EQ(server.election().round(), 7u);
 }

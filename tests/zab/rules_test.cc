@@ -17,6 +17,7 @@ namespace {
 PeerOptions With(const Rules& rules) {
   PeerOptions options = ZabTrio::TestOptions();
   options.rules = rules;
+  options.rules.count_only_who_remembers = false;  // as in TestOptions
   return options;
 }
 
