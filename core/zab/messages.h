@@ -38,9 +38,9 @@ struct Notification {
   Vote vote;
   // What a server that may have lost its disk must learn before it votes again (docs/zab.md, "An
   // empty disk").
-  uint64_t novice = 0;   // the sender's incarnation if it is one; else 0
-  uint64_t heard = 0;    // the last of these that the sender has heard from the receiver
-  Epoch accepted_epoch;  // of the sender
+  uint64_t novice = 0;        // the sender's incarnation if it is one; else 0
+  uint64_t heard = 0;         // the last of these that the sender has heard from the receiver
+  Epoch accepted_epoch = {};  // of the sender
 };
 
 // Learner -> leader, first on a channel. CEPOCH in the paper.
