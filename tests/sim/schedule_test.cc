@@ -241,7 +241,7 @@ TEST(Shrink, AServerThatIsLeftOutIsNowhere) {
 }
 
 TEST(Shrink, WhatIsLeftFailsTheSameInvariantAndIsSmall) {
-  const Schedule schedule = FirstFailure("swarm", "advertise_durable_history");
+  const Schedule schedule = FirstFailure("swarm", "truncate_before_diff");
   ASSERT_GT(SizeOf(schedule), 20u);
   Shrinker shrinker(schedule, {.runs_max = 600});
   ASSERT_TRUE(shrinker.Run());
