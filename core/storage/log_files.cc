@@ -13,6 +13,7 @@ namespace lockstep::storage {
 namespace {
 
 constexpr size_t kDigits = 20;
+constexpr char kTopicIdMark = '#';
 constexpr std::string_view kSuffixes[] = {".log", ".index", ".timeindex", ".snapshot"};
 constexpr size_t kNameBytesMax = 255;
 constexpr std::string_view kDurabilityKey = "lockstep.durability";
@@ -134,6 +135,8 @@ absl::StatusOr<std::vector<EpochStart>> DecodeEpochs(std::string_view text) {
   return epochs;
 }
 
+std::string TopicIdName(const Uuid& topic_id) { return kTopicIdMark + topic_id.ToString(); }
+
 Bytes EncodeOffsets(const std::vector<PartitionOffset>& offsets) {
   std::string text = "0\n" + std::to_string(offsets.size()) + "\n";
   for (const PartitionOffset& line : offsets) {
@@ -151,8 +154,10 @@ absl::StatusOr<std::vector<PartitionOffset>> DecodeOffsets(std::string_view text
   for (size_t i = 0; i < *count; ++i) {
     PartitionOffset line;
     line.topic = std::string(lines.Word());
-    if (!IsTopicName(line.topic) || !lines.Number(&line.partition) || !lines.Number(&line.offset) ||
-        !lines.EndLine() || line.partition < 0 || line.offset < 0 ||
+    const std::string_view name(line.topic);
+    if (!IsTopicName(name.starts_with(kTopicIdMark) ? name.substr(1) : name) ||
+        !lines.Number(&line.partition) || !lines.Number(&line.offset) || !lines.EndLine() ||
+        line.partition < 0 || line.offset < 0 ||
         line.offset == std::numeric_limits<int64_t>::max()) {
       return WrongCheckpoint();
     }

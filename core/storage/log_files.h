@@ -48,7 +48,10 @@ std::optional<ParsedLogFile> ParseLogFileName(std::string_view name);
 Bytes EncodeEpochs(const std::vector<EpochStart>& epochs);
 absl::StatusOr<std::vector<EpochStart>> DecodeEpochs(std::string_view text);
 
-// version, number of lines, "topic partition offset".
+// version, number of lines, "topic partition offset". Where what was said of a topic must not be
+// believed of a later one of its name, there is a second line with TopicIdName instead, which no
+// topic can have, and which Kafka's tools pass over.
+std::string TopicIdName(const Uuid& topic_id);
 struct PartitionOffset {
   std::string topic;
   int32_t partition = 0;

@@ -111,6 +111,10 @@ void Logs::WriteCheckpoint(Checkpoint which, StoreOutput* output) {
                            : which == Checkpoint::kRecoveryPoints ? log->recovery_point
                                                                   : start;
     offsets.push_back({log->topic, log->partition, offset});
+    // With kFlush a log is opened only when what the others say of its name has been replaced.
+    if (which == Checkpoint::kHighWatermarks) {
+      offsets.push_back({TopicIdName(log->topic_id), log->partition, offset});
+    }
   }
   const char* file = which == Checkpoint::kHighWatermarks   ? kHighWatermarksFile
                      : which == Checkpoint::kRecoveryPoints ? kRecoveryPointsFile

@@ -179,6 +179,13 @@ int64_t Logs::Recovery::Hint(const absl::btree_map<std::string, int64_t>& hints,
   return found == hints.end() ? 0 : found->second;
 }
 
+// Of this topic: a later one of its name has committed nothing of what the checkpoint says.
+int64_t Logs::Recovery::HighWatermarkHint(const Log& log) const {
+  const auto found =
+      high_watermarks_.find(LogDirectoryName(TopicIdName(log.topic_id), log.partition));
+  return found == high_watermarks_.end() ? 0 : found->second;
+}
+
 void Logs::Recovery::OnDone(const Operation& operation, const FileDone& done, StoreOutput* output) {
   const LogNumber number{static_cast<uint32_t>(operation.number)};
   if (!number) {
@@ -250,18 +257,17 @@ void Logs::Recovery::Continue(StoreOutput* output) {
   if (logs_->checkpoints_left_ > 0) return;
   for (auto& [number, work] : work_) {
     Log& log = *work.log;
-    logs_->recovered_.push_back(
-        {.log = number,
-         .topic = log.topic,
-         .partition = log.partition,
-         .topic_id = log.topic_id,
-         .start = log.extent.start,
-         .end = log.extent.end,
-         .epochs = log.extent.epochs,
-         .high_watermark = std::min(Hint(high_watermarks_, log), log.extent.end),
-         .producer_snapshot = std::move(work.snapshot),
-         .producer_snapshot_offset = work.snapshot_offset,
-         .batch_headers = std::move(work.headers)});
+    logs_->recovered_.push_back({.log = number,
+                                 .topic = log.topic,
+                                 .partition = log.partition,
+                                 .topic_id = log.topic_id,
+                                 .start = log.extent.start,
+                                 .end = log.extent.end,
+                                 .epochs = log.extent.epochs,
+                                 .high_watermark = std::min(HighWatermarkHint(log), log.extent.end),
+                                 .producer_snapshot = std::move(work.snapshot),
+                                 .producer_snapshot_offset = work.snapshot_offset,
+                                 .batch_headers = std::move(work.headers)});
     log.high_watermark = logs_->recovered_.back().high_watermark;
   }
   if (flush() && (!clean_ || damaged_ || clean_epoch_ != logs_->broker_epoch_)) {

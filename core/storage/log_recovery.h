@@ -80,6 +80,7 @@ class Logs::Recovery {
   // its first segment tells of producers that a replica that has not restarted remembers, too.
   static int64_t OldestOf(const Log& log);
   int64_t Hint(const absl::btree_map<std::string, int64_t>& hints, const Log& log) const;
+  int64_t HighWatermarkHint(const Log& log) const;
 
   Logs* logs_;
   LogReplay replay_;

@@ -344,11 +344,28 @@ TEST_F(LogStore, FilesAreKafkas) {
   const Uuid id{1, 2};
   EXPECT_EQ(h_.disk().Get(Directory::kLogs, "topic-0/partition.metadata"),
             "version: 0\ntopic_id: " + id.ToString() + "\n");
-  EXPECT_EQ(h_.disk().Get(Directory::kLogs, "replication-offset-checkpoint"), "0\n1\ntopic 0 7\n");
+  EXPECT_EQ(h_.disk().Get(Directory::kLogs, "replication-offset-checkpoint"),
+            "0\n2\ntopic 0 7\n#" + id.ToString() + " 0 7\n");
   EXPECT_EQ(h_.disk().Get(Directory::kLogs, "topic-0/leader-epoch-checkpoint"),
             "0\n4\n1 0\n2 9\n3 19\n4 30\n");
   LosePower();
   EXPECT_EQ(h_.recovered()->logs.at(0).high_watermark, 7);
+}
+
+// Seed 1859 of `brokers`: its replica told as committed what was not.
+TEST_F(LogStore, AHighWatermarkIsNotThatOfALaterTopicOfItsName) {
+  const LogNumber log = Twenty();
+  h_.store().SetHighWatermark(log, 7);
+  h_.Checkpoint();
+  Settle();
+  h_.Delete(log);
+  const LogNumber later = h_.Create("topic", 0, {3, 4});
+  h_.Append(later, 1, 9);
+  Settle();
+  LosePower();
+  ASSERT_EQ(h_.recovered()->logs.size(), 1u);
+  EXPECT_EQ(h_.recovered()->logs[0].end, 9);
+  EXPECT_EQ(h_.recovered()->logs[0].high_watermark, 0);
 }
 
 // Found by the simulator: what recovery had removed was to be synced, no file was, and the stop
