@@ -500,7 +500,9 @@ void Replication::CheckMatches(uint32_t server, const PartitionId& id, const Par
 // StrongIsr, LeaderCandidateCompleteness: every member of the ISR that lives, or that could come
 // back, has all that is committed, durably.
 void Replication::CheckIsrHolds(const PartitionId& id, PartitionGhost* p) {
-  if (!p->isr || p->ghost.may_have_lost || p->ghost.end == 0) return;
+  if (!p->isr || p->ghost.may_have_lost) return;
+  // Whose end was below the leader's log start begins anew there: it removes what it has first.
+  if (p->ghost.end <= p->ghost.log_start) return;
   // When a topic is deleted each broker drops its replica as soon as it hears of it, and a leader
   // that has not heard yet goes on for that long.
   const auto topic = topics_.find(p->topic);

@@ -192,6 +192,17 @@ TEST_F(ReplicationTest, AMemberWhoseLogIsDeletedIsSeen) {
             "strong-isr");
 }
 
+// Seed 3468 of `brokers`: a follower whose end is below the leader's log start begins anew there.
+TEST_F(ReplicationTest, WhatWasRemovedNobodyHasToHold) {
+  Leads(0, 0, 0, 0);
+  AppendToAll(0, 0, R(1));
+  Leads(0, 0, 1, 1);
+  checker_->OnLogs(0, {server::LogChanged{Id(0), {1}, storage::LogStart{1}}});
+  checker_->OnLogs(2, {server::LogChanged{Id(2), {1}, storage::LogTruncate{0}}});
+  checker_->OnLogs(2, {server::LogChanged{Id(2), {1}, storage::LogStart{1}}});
+  EXPECT_EQ(checker_->CommittedEnd(kTopic, 0), 1);
+}
+
 // Seed 89 of `brokers`.
 TEST_F(ReplicationTest, OfATopicThatIsBeingRemovedAnyLogMayBeGone) {
   Leads(0, 0, 0, 0);
