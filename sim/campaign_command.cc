@@ -14,15 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "sim/campaign_result.h"
 #include "sim/decision_text.h"
+#include "sim/exit_status.h"
 #include "sim/schedule_commands.h"
 #include "sim/shard.h"
 
 namespace lockstep::sim {
 namespace {
-
-constexpr int kNothingWrong = 0;
-constexpr int kInvariantFailed = 1;
-constexpr int kUsage = 2;
 
 int UsageError(const std::string& what) {
   std::fprintf(stderr, "lockstep-sim: %s\nRun with --help for more information.\n", what.c_str());

@@ -13,6 +13,7 @@
 #include "core/zab/rules.h"
 #include "sim/campaign_command.h"
 #include "sim/checkers/invariants.h"
+#include "sim/exit_status.h"
 #include "sim/json_text.h"
 #include "sim/measure.h"
 #include "sim/plan.h"
@@ -24,10 +25,6 @@
 
 namespace lockstep::sim {
 namespace {
-
-constexpr int kNothingWrong = 0;
-constexpr int kInvariantFailed = 1;
-constexpr int kUsage = 2;
 
 // For --canary: what no seed decides. Addresses differ with every process, but for the two runs of
 // one; the time differs always.

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "sim/decision_text.h"
+#include "sim/exit_status.h"
 #include "sim/explain.h"
 #include "sim/plan.h"
 #include "sim/schedule_file.h"
@@ -20,9 +21,6 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr int kNothingWrong = 0;
-constexpr int kInvariantFailed = 1;
-constexpr int kUsage = 2;
 constexpr size_t kShown = 20;
 
 int UsageError(const std::string& what) {
