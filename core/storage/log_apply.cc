@@ -191,6 +191,9 @@ void Logs::Run(Log* log, StoreOutput* output) {
 }
 
 void Logs::WriteEpochs(Log* log, StoreOutput* output) {
+  // They would begin where the log does not begin yet: a kill between this file and that of the
+  // starts would bring back batches without an epoch. They are written when the start is.
+  if (log->hold == Hold::kStart) return;
   const std::vector<EpochStart>& epochs = flush() ? log->file_extent.epochs : log->extent.epochs;
   if (!log->epochs_changed || epochs == log->epochs_written) return;
   log->epochs_changed = false;

@@ -181,6 +181,28 @@ TEST_F(FlushedStore, AStartThatWasToldSurvivesALossOfPower) {
   EXPECT_EQ(h_.recovered()->logs.at(0).start, 2);
 }
 
+// Seed 1134 of `brokers`: segments that were rolled are synced while the start moves, past the
+// beginning of an epoch, and the file of the starts is slow.
+TEST_F(FlushedStore, EpochsDoNotMoveBeforeTheStartDoes) {
+  h_.RestartAndRecover();
+  const LogNumber log = h_.Create("a", 0);
+  for (int i = 0; i < 8; ++i) h_.Append(log, 1 + i / 4, 1, 60);
+  Settle();
+  h_.Stick("log-start-offset-checkpoint.tmp");
+  for (int i = 0; i < 5; ++i) h_.Append(log, 2, 1, 60);
+  h_.Do(log, LogStart{5});
+  h_.Flush();
+  h_.RunUntilIdle();
+  EXPECT_LT(h_.persisted(), h_.changed());
+  h_.Kill();
+  h_.RestartAndRecover();
+  ASSERT_TRUE(h_.recovered().has_value()) << h_.fatal();
+  const RecoveredLog& found = h_.recovered()->logs.at(0);
+  EXPECT_EQ(found.start, 0);
+  EXPECT_EQ(found.end, 13);
+  EXPECT_TRUE(EpochsAreTrue(found, h_.ReadAll(log, found.start, found.end)));
+}
+
 // As a damaged disk leaves it: then the broker's epoch is not vouched for.
 TEST_F(FlushedStore, ACleanStopVouchesOnlyForLogsThatAreWhole) {
   h_.RestartAndRecover();

@@ -45,6 +45,7 @@ class LogHarness {
 
   void Restart() {
     queue_.clear();
+    stuck_.clear();
     output_.Clear();
     recovered_.reset();
     fatal_.clear();
@@ -111,6 +112,8 @@ class LogHarness {
     queue_.clear();
   }
   void Shuffle(RandomStream order) { order_ = order; }
+  // Operations on this file are not carried out, nor what has to follow them.
+  void Stick(std::string file) { stuck_ = std::move(file); }
   void FailAt(uint64_t n) { fail_at_ = n; }
   void Flush() {
     store_->Flush(&output_);
@@ -406,10 +409,10 @@ class LogHarness {
   std::vector<size_t> Ready() const {
     std::vector<size_t> ready;
     for (size_t i = 0; i < queue_.size(); ++i) {
-      bool free = true;
+      bool free = stuck_.empty() || queue_[i].file != stuck_;
       for (size_t j = 0; j < i && free; ++j) free = !MustFollow(queue_[i], queue_[j]);
       if (free) ready.push_back(i);
-      if (!order_.has_value()) break;
+      if (!order_.has_value() && !ready.empty()) break;
     }
     return ready;
   }
@@ -421,6 +424,7 @@ class LogHarness {
   StoreOutput output_;
   std::deque<FileOp> queue_;
   std::optional<RandomStream> order_;
+  std::string stuck_;
   uint64_t executed_ = 0;
   uint64_t syncs_ = 0;
   FileOp last_op_;
