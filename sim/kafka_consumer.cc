@@ -1,6 +1,7 @@
 #include "sim/kafka_consumer.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "core/kafka/compression.h"
@@ -100,17 +101,24 @@ void KafkaConsumer::ListOffsets(Instant now, ClientOutput* output) {
     keys[*leader].push_back(key);
   }
   for (auto& [server, request] : requests) {
-    calls_[Send(now, server, request, Timeout(), output)] = std::move(keys[server]);
+    calls_[Send(now, server, request, Timeout(), output)] = {server, false,
+                                                             std::move(keys[server])};
   }
 }
 
 void KafkaConsumer::Fetch(Instant now, ClientOutput* output) {
   std::map<uint32_t, kafka::FetchRequest> requests;
   std::map<uint32_t, std::vector<Key>> keys;
+  std::set<uint32_t> asked;
+  for (const auto& [number, call] : calls_) {
+    if (call.fetches) asked.insert(call.server);
+  }
   for (auto& [key, position] : positions_) {
     if (position.offset < 0 || position.busy || position.not_before > now) continue;
     const auto leader = LeaderOf(key.first, key.second);
-    if (!leader) continue;
+    // One at a time of each broker, as all clients do it: a broker answers a connection in order,
+    // so one that waits for new records would hold up all behind it.
+    if (!leader || asked.contains(*leader)) continue;
     kafka::FetchRequest& request = requests[*leader];
     auto& topic = TopicIn(&request.topics, key.first, &kafka::FetchRequest::Topic::topic);
     kafka::FetchRequest::Partition partition;
@@ -129,7 +137,7 @@ void KafkaConsumer::Fetch(Instant now, ClientOutput* output) {
     request.min_bytes = static_cast<int32_t>(random_.Between(0, 1));
     request.max_bytes = static_cast<int32_t>(random_.Between(1, 10'000));
     request.session_epoch = -1;
-    calls_[Send(now, server, request, Timeout(), output)] = std::move(keys[server]);
+    calls_[Send(now, server, request, Timeout(), output)] = {server, true, std::move(keys[server])};
   }
 }
 
@@ -138,7 +146,7 @@ void KafkaConsumer::Fetch(Instant now, ClientOutput* output) {
 void KafkaConsumer::OnLost(Instant now, const Call& call, ClientOutput*) {
   auto it = calls_.find(call.number);
   if (it == calls_.end()) return;
-  for (const Key& key : it->second) {
+  for (const Key& key : it->second.keys) {
     auto position = positions_.find(key);
     if (position == positions_.end()) continue;
     position->second.busy = false;
@@ -151,7 +159,7 @@ void KafkaConsumer::OnAnswer(Instant now, const Call& call, const Bytes& frame, 
   const bool listed = call.api == kafka::ApiKey::kListOffsets;
   auto it = calls_.find(call.number);
   if (it == calls_.end()) return;  // of before another assignment
-  const std::vector<Key> keys = std::move(it->second);
+  const std::vector<Key> keys = std::move(it->second.keys);
   calls_.erase(it);
   for (const Key& key : keys) {
     if (auto position = positions_.find(key); position != positions_.end()) {

@@ -57,7 +57,12 @@ class KafkaConsumer : public KafkaClient {
                  int64_t high_watermark);
   void OnError(Instant now, const Key& key, Position* position, kafka::ErrorCode error);
 
-  std::map<uint64_t, std::vector<Key>> calls_;
+  struct Asked {
+    uint32_t server = 0;
+    bool fetches = false;  // and does not list offsets
+    std::vector<Key> keys;
+  };
+  std::map<uint64_t, Asked> calls_;
   Instant next_seek_;
 };
 

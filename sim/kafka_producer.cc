@@ -131,11 +131,16 @@ bool KafkaProducer::Make(const ProducerStep& step) {
 }
 
 KafkaProducer::Batch* KafkaProducer::NextToSend(Instant now, const Key& key, Partition* partition) {
-  if (!LeaderOf(key.first, key.second)) return nullptr;
+  const std::optional<uint32_t> leader = LeaderOf(key.first, key.second);
+  if (!leader) return nullptr;
   uint32_t in_flight = 0;
   for (Batch& batch : partition->queue) {
     if (batch.done) continue;
     if (batch.in_flight) {
+      // What is under way to another leader has to come back first, as with librdkafka: the new one
+      // may know nothing of this producer (retention has removed all of its records), and would
+      // take whatever comes first for the beginning.
+      if (batch.server != *leader) return nullptr;
       if (++in_flight >= InFlightMax(*partition)) return nullptr;
       continue;
     }
@@ -164,6 +169,7 @@ void KafkaProducer::Pump(Instant now, ClientOutput* output) {
       topic->partition_data.push_back({key.second, kafka::Records(batch->bytes)});
       sent[server].push_back({key, batch->serial});
       batch->in_flight = true;
+      batch->server = server;
     }
     if (requests.empty()) return;
     for (auto& [server, request] : requests) {

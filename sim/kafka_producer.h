@@ -39,7 +39,8 @@ class KafkaProducer : public KafkaClient {
     std::vector<RecordId> records;
     Bytes bytes;
     bool in_flight = false;
-    bool done = false;  // but not at the front yet
+    uint32_t server = 0;  // if in flight: to whom
+    bool done = false;    // but not at the front yet
     Instant not_before;
   };
   struct Partition {
