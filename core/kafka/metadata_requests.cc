@@ -145,7 +145,9 @@ void FrontEnd::Impl::Handle(CallId call, MetadataRequest&& request) {
 int32_t FrontEnd::Impl::OffsetsReplicas() const {
   // As Kafka: fewer brokers than that give fewer replicas, or a cluster of one could have no
   // groups.
-  const auto live = static_cast<int32_t>(broker_.metadata().brokers().size());
+  const auto& brokers = broker_.metadata().brokers();
+  const auto live = static_cast<int32_t>(std::count_if(
+      brokers.begin(), brokers.end(), [](const auto& entry) { return !entry.second.fenced; }));
   return std::max(1, std::min(options_.groups.replication_factor, live));
 }
 

@@ -232,7 +232,7 @@ void Broker::Impl::OnLogPersisted(Instant now, storage::LogWriteId id, BrokerOut
         retained_ = write.epoch;
         if (write.session == session_ && phase_ == Phase::kRecording &&
             write.epoch == incarnation_) {
-          Activate(now, output);
+          Unfence(now, output);
         }
         break;
     }

@@ -77,6 +77,7 @@ struct BrokerState {
   BrokerEpoch incarnation;
   Endpoint endpoint;
   std::string rack;
+  bool fenced = false;  // BrokerRecord's
 };
 
 // What this broker has seen of /brokers: good for Metadata, never for a decision that must not be

@@ -80,7 +80,7 @@ class Broker::Impl : public FetchServer::Host {
     kNew,
     kConnecting,   // no session yet
     kRegistering,  // a session, but not yet /brokers/ids/[b]
-    kRecording,    // registered; the incarnation is not yet in the lineage and on the disk
+    kRecording,    // registered and fenced: not yet in the lineage, on the disk
     kActive,
     kStopping,
     kStopped,
@@ -163,6 +163,7 @@ class Broker::Impl : public FetchServer::Host {
             Reply reply, BrokerOutput* output);
   void Multi(Instant now, const Transition& transition, MultiReply reply, BrokerOutput* output);
   void CreatePaths(Instant now, BrokerOutput* output);
+  BrokerRecord OwnRecord(bool fenced) const;
   void Register(Instant now, BrokerOutput* output);
   void OnRegistered(Instant now, BrokerEpoch incarnation, BrokerOutput* output);
   void WaitForPredecessor(Instant now, BrokerEpoch other, BrokerOutput* output);
@@ -170,6 +171,7 @@ class Broker::Impl : public FetchServer::Host {
   void WriteLineage(Instant now, std::optional<LineageRecord> found, int32_t version,
                     BrokerOutput* output);
   void RecordIncarnation(Instant now, BrokerOutput* output);
+  void Unfence(Instant now, BrokerOutput* output);
   void Activate(Instant now, BrokerOutput* output);
   void ReadBrokers(Instant now, BrokerOutput* output);
   void SendReads(Instant now, BrokerOutput* output);

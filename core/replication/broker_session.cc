@@ -248,12 +248,18 @@ void Broker::Impl::CreatePaths(Instant now, BrokerOutput* output) {
   create(StatePath(options_.broker), "", true);
 }
 
+BrokerRecord Broker::Impl::OwnRecord(bool fenced) const {
+  return {.host = options_.advertised.host,
+          .port = options_.advertised.port,
+          .rack = options_.rack,
+          .fenced = fenced};
+}
+
 // Registers before anything is led or followed (S2).
 void Broker::Impl::Register(Instant now, BrokerOutput* output) {
   if (!paths_created_) return CreatePaths(now, output);
   const std::string path = BrokerPath(options_.broker);
-  const std::string data = Encode(BrokerRecord{
-      .host = options_.advertised.host, .port = options_.advertised.port, .rack = options_.rack});
+  const std::string data = Encode(OwnRecord(true));
   Call(
       now, OpCode::kCreate2,
       coordination::CreateRequest{.path = path,
@@ -378,6 +384,23 @@ void Broker::Impl::RecordIncarnation(Instant /*now*/, BrokerOutput* output) {
   output->log_ops.push_back(BrokerOutput::SetBrokerEpoch{
       NextWrite({.kind = LogWrite::Kind::kBrokerEpoch, .epoch = incarnation_}),
       incarnation_.value});
+}
+
+// Only now may a new topic's ISR name this incarnation. Had it done so before, and the broker died
+// before the incarnation was on its disk, the member would be one that nobody can be any more: not
+// the next incarnation either, to which a disk that was replaced looks the same.
+void Broker::Impl::Unfence(Instant now, BrokerOutput* output) {
+  Call(
+      now, OpCode::kSetData,
+      coordination::SetDataRequest{.path = BrokerPath(options_.broker),
+                                   .data = {.bytes = Bytes::Copy(Encode(OwnRecord(false)))},
+                                   .version = coordination::kAnyVersion},
+      [this](Instant then, const Completion& completion, BrokerOutput* out) {
+        if (phase_ != Phase::kRecording) return;
+        if (completion.header.error != ErrorCode::kOk) return Unfence(then, out);
+        Activate(then, out);
+      },
+      output);
 }
 
 void Broker::Impl::Activate(Instant now, BrokerOutput* output) {

@@ -177,7 +177,8 @@ void MetadataCache::OnData(const std::string& path, const coordination::Data& da
       broker = {.id = node.broker,
                 .incarnation = {static_cast<int64_t>(stat.czxid.Packed())},
                 .endpoint = {record->host, record->port},
-                .rack = record->rack};
+                .rack = record->rack,
+                .fenced = record->fenced};
       changes_.brokers.insert(node.broker);
       Touch();
       break;

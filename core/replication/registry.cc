@@ -141,6 +141,7 @@ Node ParseNode(std::string_view path) {
 std::string Encode(const BrokerRecord& record) {
   Json::Object object{{"version", 1}, {"host", record.host}, {"port", int32_t{record.port}}};
   if (!record.rack.empty()) object.emplace_back("rack", record.rack);
+  if (record.fenced) object.emplace_back("fenced", true);
   return Json(std::move(object)).ToString();
 }
 
@@ -154,6 +155,10 @@ absl::StatusOr<BrokerRecord> DecodeBroker(std::string_view text) {
   if (!ReadInteger(*json, "port", 0, 65535, &record.port)) return Bad("broker without a port");
   if (const Json* rack = json->Find("rack"); rack != nullptr && rack->string() != nullptr) {
     record.rack = *rack->string();
+  }
+  if (const Json* fenced = json->Find("fenced");
+      fenced != nullptr && fenced->boolean() != nullptr) {
+    record.fenced = *fenced->boolean();
   }
   return record;
 }

@@ -77,6 +77,9 @@ struct BrokerRecord {  // /brokers/ids/[b]
   std::string host;
   uint16_t port = 0;
   std::string rack;
+  // Registered, and the incarnation is not yet on the broker's disk: it gets no replicas (Kafka's
+  // word; here it is of the registration, and the broker itself takes it away).
+  bool fenced = false;
   bool operator==(const BrokerRecord&) const = default;
 };
 struct TopicRecord {  // /brokers/topics/[t]

@@ -33,9 +33,13 @@ std::optional<int64_t> ParseInteger(std::string_view text) {
   return value;
 }
 
-std::vector<LiveBroker> LiveBrokers(const std::map<BrokerId, BrokerState>& live) {
+// Those that can be given replicas. A fenced one may die before its incarnation is on its disk; an
+// ISR that names this incarnation would name a member that nobody could be any more.
+std::vector<LiveBroker> LiveBrokers(const std::map<BrokerId, BrokerState>& registered) {
   std::vector<LiveBroker> brokers;
-  for (const auto& [id, broker] : live) brokers.push_back({id, broker.rack});
+  for (const auto& [id, broker] : registered) {
+    if (!broker.fenced) brokers.push_back({id, broker.rack});
+  }
   return brokers;
 }
 
@@ -85,17 +89,20 @@ std::optional<bool> SwitchOf(const std::map<std::string, std::string>& configs,
 }
 
 std::string AssignmentError(const std::vector<BrokerId>& replicas,
-                            const std::map<BrokerId, BrokerState>& live) {
+                            const std::map<BrokerId, BrokerState>& registered) {
   if (replicas.empty()) return "a partition without replicas";
   std::set<BrokerId> seen;
   for (BrokerId broker : replicas) {
     if (!seen.insert(broker).second) return "broker " + broker.ToString() + " is named twice";
-    if (!live.contains(broker)) return "broker " + broker.ToString() + " is not live";
+    const auto at = registered.find(broker);
+    if (at == registered.end()) return "broker " + broker.ToString() + " is not live";
+    if (at->second.fenced) return "broker " + broker.ToString() + " has only begun to start";
   }
   return "";
 }
 
-TopicPlan PlanCreateTopic(const CreateTopic& request, const std::map<BrokerId, BrokerState>& live,
+TopicPlan PlanCreateTopic(const CreateTopic& request,
+                          const std::map<BrokerId, BrokerState>& registered,
                           const BrokerOptions& options, RandomStream* random) {
   if (!ValidTopicName(request.topic)) {
     return {AdminError::kInvalidTopic,
@@ -115,7 +122,7 @@ TopicPlan PlanCreateTopic(const CreateTopic& request, const std::map<BrokerId, B
       return {AdminError::kInvalidPartitions, "too many partitions"};
     }
     for (const std::vector<BrokerId>& replicas : request.assignment) {
-      std::string error = AssignmentError(replicas, live);
+      std::string error = AssignmentError(replicas, registered);
       if (error.empty() && replicas.size() != request.assignment[0].size()) {
         error = "the partitions have different numbers of replicas";
       }
@@ -132,16 +139,18 @@ TopicPlan PlanCreateTopic(const CreateTopic& request, const std::map<BrokerId, B
     return {AdminError::kInvalidPartitions,
             "the number of partitions must be from 1 to " + std::to_string(kPartitionsMax)};
   }
+  const std::vector<LiveBroker> live = LiveBrokers(registered);
   if (factor <= 0 || static_cast<size_t>(factor) > live.size()) {
     return {AdminError::kInvalidReplicationFactor,
             "the replication factor is " + std::to_string(factor) + ", and " +
                 std::to_string(live.size()) + " brokers are live"};
   }
-  return {.assignment = AssignReplicas(LiveBrokers(live), partitions, factor, 0, {}, random)};
+  return {.assignment = AssignReplicas(live, partitions, factor, 0, {}, random)};
 }
 
 TopicPlan PlanCreatePartitions(const CreatePartitions& request, const TopicState& topic,
-                               const std::map<BrokerId, BrokerState>& live, RandomStream* random) {
+                               const std::map<BrokerId, BrokerState>& registered,
+                               RandomStream* random) {
   const auto present = static_cast<int32_t>(topic.partitions.size());
   if (request.total <= present || request.total > kPartitionsMax) {
     return {AdminError::kInvalidPartitions,
@@ -154,7 +163,7 @@ TopicPlan PlanCreatePartitions(const CreatePartitions& request, const TopicState
               "an assignment of " + std::to_string(added) + " partitions is needed"};
     }
     for (const std::vector<BrokerId>& replicas : request.assignment) {
-      if (std::string error = AssignmentError(replicas, live); !error.empty()) {
+      if (std::string error = AssignmentError(replicas, registered); !error.empty()) {
         return {AdminError::kInvalidAssignment, std::move(error)};
       }
     }
@@ -162,23 +171,24 @@ TopicPlan PlanCreatePartitions(const CreatePartitions& request, const TopicState
   }
   LS_CHECK(!topic.partitions.empty());
   const size_t factor = topic.partitions[0].replicas.size() - topic.partitions[0].adding.size();
+  const std::vector<LiveBroker> live = LiveBrokers(registered);
   if (factor == 0 || factor > live.size()) {
     return {AdminError::kInvalidReplicationFactor,
             "the topic has " + std::to_string(factor) + " replicas of a partition, and " +
                 std::to_string(live.size()) + " brokers are live"};
   }
-  return {.assignment = AssignReplicas(LiveBrokers(live), added, static_cast<int32_t>(factor),
-                                       present, topic.partitions[0].replicas, random)};
+  return {.assignment = AssignReplicas(live, added, static_cast<int32_t>(factor), present,
+                                       topic.partitions[0].replicas, random)};
 }
 
 void AddPartitions(const std::string& topic, int32_t first,
                    const std::vector<std::vector<BrokerId>>& assignment, size_t begin, size_t end,
-                   const std::map<BrokerId, BrokerState>& live, Transition* to) {
+                   const std::map<BrokerId, BrokerState>& registered, Transition* to) {
   for (size_t i = begin; i < end; ++i) {
     const int32_t partition = first + static_cast<int32_t>(i);
     IsrRecord isr;
     for (BrokerId broker : assignment[i]) {
-      if (auto at = live.find(broker); at != live.end()) {
+      if (auto at = registered.find(broker); at != registered.end()) {
         isr.isr.push_back({broker, at->second.incarnation});
       }
     }
@@ -193,7 +203,7 @@ void AddPartitions(const std::string& topic, int32_t first,
 std::vector<Transition> CreateTopicTransitions(const std::string& topic, TopicRecord record,
                                                BrokerEpoch creator,
                                                const std::vector<std::vector<BrokerId>>& assignment,
-                                               const std::map<BrokerId, BrokerState>& live) {
+                                               const std::map<BrokerId, BrokerState>& registered) {
   constexpr size_t kPartitions = (kTransitionOperationsMax - 2) / kOperationsPerPartition;
   const bool whole = assignment.size() <= kPartitions;
   const std::string id_path = TopicIdPath(topic, record.id);
@@ -208,7 +218,7 @@ std::vector<Transition> CreateTopicTransitions(const std::string& topic, TopicRe
       transition.Check(TopicPath(topic), 0).Check(id_path, coordination::kAnyVersion);
     }
     AddPartitions(topic, 0, assignment, begin, std::min(begin + kPartitions, assignment.size()),
-                  live, &transition);
+                  registered, &transition);
   }
   if (!whole) {
     record.creator = {};

@@ -32,14 +32,17 @@ struct TopicPlan {
   std::string message;
   std::vector<std::vector<BrokerId>> assignment;  // of the new partitions
 };
-// `live`: all that are registered, ascending; no other broker is given a replica (S30, S31).
-TopicPlan PlanCreateTopic(const CreateTopic& request, const std::map<BrokerId, BrokerState>& live,
+// `registered`: all that are, ascending. No other broker, and no fenced one, is given a replica
+// (S30, S31).
+TopicPlan PlanCreateTopic(const CreateTopic& request,
+                          const std::map<BrokerId, BrokerState>& registered,
                           const BrokerOptions& options, RandomStream* random);
 TopicPlan PlanCreatePartitions(const CreatePartitions& request, const TopicState& topic,
-                               const std::map<BrokerId, BrokerState>& live, RandomStream* random);
-// Every list not empty, brokers live and not repeated.
+                               const std::map<BrokerId, BrokerState>& registered,
+                               RandomStream* random);
+// Every list not empty, brokers live, not fenced and not repeated.
 std::string AssignmentError(const std::vector<BrokerId>& replicas,
-                            const std::map<BrokerId, BrokerState>& live);
+                            const std::map<BrokerId, BrokerState>& registered);
 
 inline constexpr int32_t kPartitionsMax = 100'000;  // of one topic
 
@@ -47,13 +50,13 @@ inline constexpr int32_t kPartitionsMax = 100'000;  // of one topic
 // is never empty, so that "new" and "lost" are told apart (S7).
 void AddPartitions(const std::string& topic, int32_t first,
                    const std::vector<std::vector<BrokerId>>& assignment, size_t begin, size_t end,
-                   const std::map<BrokerId, BrokerState>& live, Transition* to);
+                   const std::map<BrokerId, BrokerState>& registered, Transition* to);
 
 // One multi; or, if that would be too large, several of which only the last makes the topic exist:
 // until then its record names the creator's incarnation, and whoever finds that gone removes it.
 std::vector<Transition> CreateTopicTransitions(const std::string& topic, TopicRecord record,
                                                BrokerEpoch creator,
                                                const std::vector<std::vector<BrokerId>>& assignment,
-                                               const std::map<BrokerId, BrokerState>& live);
+                                               const std::map<BrokerId, BrokerState>& registered);
 
 }  // namespace lockstep::replication

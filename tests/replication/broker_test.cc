@@ -516,6 +516,31 @@ TEST(Broker, ABrokerWhoseDiskIsSlowAtItsStartRemovesWhatIsLeftOver) {
   EXPECT_EQ(cluster.client.Exists("/brokers/topics/half"), coordination::ErrorCode::kNoNode);
 }
 
+// Seeds 3949 and 6902 of `brokers`: the incarnation that the first ISR of a topic named died before
+// it was on its broker's disk, so that no other could take its place.
+TEST(Broker, GetsNoReplicasBeforeItsIncarnationIsOnItsDisk) {
+  Cluster cluster(2);
+  cluster.Crash(2);
+  cluster.LoseDisk(2);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.broker(1).metadata().brokers().size() == 1; }));
+  cluster.HoldDisk(2, true);
+  cluster.Start(2);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.broker(1).metadata().brokers().size() == 2; }));
+  cluster.Advance(Milliseconds(100));
+  EXPECT_EQ(cluster.client.Get("/brokers/ids/2"),
+            R"({"version":1,"host":"broker2","port":9092,"fenced":true})");
+  EXPECT_EQ(cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2})}),
+            AdminError::kInvalidAssignment);
+  EXPECT_EQ(cluster.Admin(1, CreateTopic{.topic = "t", .partitions = 1, .replication_factor = 2}),
+            AdminError::kInvalidReplicationFactor);
+
+  cluster.HoldDisk(2, false);
+  ASSERT_TRUE(
+      cluster.RunUntil([&] { return !cluster.broker(1).metadata().brokers().at({2}).fenced; }));
+  EXPECT_EQ(cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2})}),
+            AdminError::kNone);
+}
+
 TEST(Broker, ConfigsAreValidatedAndTakeEffect) {
   Cluster cluster(2);
   cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2})});

@@ -66,7 +66,9 @@ TEST(Registry, ForeignPathsAreOther) {
 }
 
 TEST(Registry, RecordsAreReadAsTheyWereWritten) {
-  const BrokerRecord broker{"host", 9092, "rack"};
+  BrokerRecord broker{"host", 9092, "rack"};
+  EXPECT_EQ(*DecodeBroker(Encode(broker)), broker);
+  broker.fenced = true;
   EXPECT_EQ(*DecodeBroker(Encode(broker)), broker);
   const TopicRecord topic{{1, 2}, {{"retention.ms", "5"}}, true, {77}};
   EXPECT_EQ(*DecodeTopic(Encode(topic)), topic);
