@@ -291,9 +291,16 @@ void MetadataCache::Remove(const Node& node, const std::string& path) {
       if (at == entries_.end()) return;
       at->second.record.reset();
       for (auto& [partition, entry] : at->second.partitions) {
-        entry.present = false;  // nothing is left under a node that is gone
+        // Nothing is left under a node that is gone.
+        entry.present = entry.replicas_node = entry.isr_node = entry.leader_node = false;
+        entry.replicas.reset();
+        entry.isr.reset();
+        entry.leader.reset();
         changes_.partitions.emplace(node.topic, partition);
       }
+      std::erase_if(at->second.partitions, [](const auto& known) {
+        return !known.second.requested_node && known.second.unread == 0;
+      });
       return PublishTopic(node.topic);
     }
     case Kind::kQueue:
@@ -307,7 +314,20 @@ void MetadataCache::Remove(const Node& node, const std::string& path) {
   }
   auto topic = entries_.find(node.topic);
   if (topic == entries_.end()) return;
-  if (node.kind == Kind::kReassignedTopic) topic->second.reassigned = false;
+  if (node.kind == Kind::kReassignedTopic) {
+    topic->second.reassigned = false;
+    // Their own events may have been missed. A request that is still believed in would be part of
+    // every removal of a topic of this name, and fail it.
+    std::vector<int32_t> requested;
+    for (const auto& [partition, entry] : topic->second.partitions) {
+      if (entry.requested_node) requested.push_back(partition);
+    }
+    for (const int32_t partition : requested) {
+      const std::string child = ReassignedPath(node.topic, partition);
+      Remove(ParseNode(child), child);
+    }
+    return;
+  }
   auto at = topic->second.partitions.find(node.partition);
   if (at == topic->second.partitions.end()) return;
   PartitionEntry& entry = at->second;

@@ -168,6 +168,8 @@ class Replication {
   template <typename Fn>
   bool AnyOfName(const std::string& topic, int32_t partition, Fn fn) const;
   bool WasDeleted(const std::string& topic) const;
+  // Of exactly this topic, not of its name.
+  bool IsGone(const replication::PartitionId& id, const std::string& topic) const;
 
   void OnRecovered(uint32_t server, const server::LogRecovered& recovered);
   void CheckAllRecovered(uint32_t server, const std::set<storage::LogNumber>& recovered);

@@ -29,6 +29,12 @@ bool Replication::WasDeleted(const std::string& topic) const {
          recreated_.contains(topic);
 }
 
+bool Replication::IsGone(const replication::PartitionId& id, const std::string& topic) const {
+  const auto nodes = topics_.find(topic);
+  return nodes == topics_.end() || !nodes->second.record || nodes->second.record->deleting ||
+         nodes->second.record->id != id.topic;
+}
+
 template <typename Fn>
 bool Replication::AnyOfName(const std::string& topic, int32_t partition, Fn fn) const {
   auto it = names_.find({topic, partition});

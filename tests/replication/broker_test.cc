@@ -409,6 +409,26 @@ TEST(Broker, WhenTheConnectionBreaksUnderEveryAnswerNothingIsDoneTwiceOrLost) {
   }
 }
 
+// Seed 1731 of `brokers-network`: the request of a former topic, whose end the broker did not see,
+// was part of every removal of the one of its name.
+TEST(Broker, AReassignmentThatEndedWhileItWasNotLookingIsForgotten) {
+  Cluster cluster(1);
+  cluster.client.Create("/brokers/partitions_reassigned/t");
+  cluster.client.Create("/brokers/partitions_reassigned/t/0", 0, R"({"version":1,"replicas":[1]})");
+  cluster.Advance(Milliseconds(100));
+  cluster.CutOff(1, true);
+  cluster.client.Delete("/brokers/partitions_reassigned/t/0");
+  cluster.client.Delete("/brokers/partitions_reassigned/t");
+  cluster.CutOff(1, false);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.broker(1).metadata().complete(); }));
+  ASSERT_EQ(cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1})}),
+            AdminError::kNone);
+
+  EXPECT_EQ(cluster.Admin(1, DeleteTopic{"t"}), AdminError::kNone);
+  cluster.Advance(Seconds(2));
+  EXPECT_EQ(cluster.client.Exists("/brokers/topics/t"), coordination::ErrorCode::kNoNode);
+}
+
 TEST(Broker, ALeaderMayDieAtEveryStepOfAReassignment) {
   for (size_t last = 1; last < 60; ++last) {
     SCOPED_TRACE(last);

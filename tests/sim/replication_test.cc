@@ -252,6 +252,17 @@ TEST_F(ReplicationTest, AHighWatermarkAboveWhatIsCommittedIsSeen) {
   EXPECT_EQ(InvariantOf([&] { Follows(1, 0, 1, 1); }), "high-watermark-was-committed");
 }
 
+// Seed 730 of `brokers-network`: its leader committed and dropped the replica in one step.
+TEST_F(ReplicationTest, AFollowerOfADeletedTopicMayKnowOfACommitThatNobodySaw) {
+  Leads(0, 0, 0, 0);
+  AppendToAll(0, 0, R(1));
+  Commit(coordination::SetDataTransaction{
+      .path = replication::TopicPath(kTopic),
+      .data = Bytes::Copy(Encode(replication::TopicRecord{.id = kId.topic, .deleting = true}))});
+  Follows(1, 0, 1, 1);
+  EXPECT_EQ(checker_->CommittedEnd(kTopic, 0), 0);
+}
+
 TEST_F(ReplicationTest, AHighWatermarkThatGoesBackOrBeyondTheLogIsSeen) {
   Leads(0, 0, 0, 0);
   AppendToAll(0, 0, R(1));
