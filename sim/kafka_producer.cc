@@ -328,6 +328,8 @@ void KafkaProducer::OnRefused(Instant now, const Key& key, Partition* partition,
                                       [](const Batch& b) { return !b.done; });
       // One before it failed; it comes again, behind that one.
       if (&*first != batch) return Retry(now, batch);
+      // As the Java client: what comes again has another producer epoch, and counts as new.
+      if (replication_->WereRemoved(key.first, key.second, batch->records)) return Restart();
       break;
     }
     case ErrorCode::kUnknownProducerId:

@@ -91,6 +91,10 @@ class Replication {
   int64_t CommittedEnd(const std::string& topic, int32_t partition) const;
   // Records may be missing: it was configured so, and it has happened.
   bool MayHaveLost(const std::string& topic, int32_t partition) const;
+  // All of them were committed, and retention or DeleteRecords has removed them: a leader that
+  // began behind them cannot tell whether they come for the first time.
+  bool WereRemoved(const std::string& topic, int32_t partition,
+                   const std::vector<RecordId>& records) const;
   bool Recreated(const std::string& topic) const { return recreated_.contains(topic); }
 
   // ---- The end. What the committed znodes say of a topic's partition.

@@ -119,6 +119,16 @@ int64_t Replication::CommittedEnd(const std::string& topic, int32_t partition) c
   return end;
 }
 
+bool Replication::WereRemoved(const std::string& topic, int32_t partition,
+                              const std::vector<RecordId>& records) const {
+  return AnyOfName(topic, partition, [&](const Ghost& ghost) {
+    return std::all_of(records.begin(), records.end(), [&](RecordId record) {
+      const auto at = ghost.offset_of.find(record.value);
+      return at != ghost.offset_of.end() && at->second < ghost.log_start;
+    });
+  });
+}
+
 bool Replication::MayHaveLost(const std::string& topic, int32_t partition) const {
   return AnyOfName(topic, partition, [](const Ghost& ghost) { return ghost.may_have_lost; });
 }

@@ -252,6 +252,19 @@ TEST_F(ReplicationTest, AHighWatermarkAboveWhatIsCommittedIsSeen) {
   EXPECT_EQ(InvariantOf([&] { Follows(1, 0, 1, 1); }), "high-watermark-was-committed");
 }
 
+// Seed 2345 of `brokers-network`: stored, not answered, and removed before it was sent again.
+TEST_F(ReplicationTest, WhatWasRemovedIsWhatWasCommittedBelowTheLogStart) {
+  Leads(0, 0, 0, 0);
+  AppendToAll(0, 0, R(1));
+  AppendToAll(1, 0, R(2));
+  Leads(0, 0, 2, 2);
+  EXPECT_FALSE(checker_->WereRemoved(kTopic, 0, {R(1)}));
+  checker_->OnLogs(0, {server::LogChanged{Id(0), {1}, storage::LogStart{1}}});
+  EXPECT_TRUE(checker_->WereRemoved(kTopic, 0, {R(1)}));
+  EXPECT_FALSE(checker_->WereRemoved(kTopic, 0, {R(1), R(2)}));
+  EXPECT_FALSE(checker_->WereRemoved(kTopic, 0, {R(3)}));
+}
+
 // Seed 730 of `brokers-network`: its leader committed and dropped the replica in one step.
 TEST_F(ReplicationTest, AFollowerOfADeletedTopicMayKnowOfACommitThatNobodySaw) {
   Leads(0, 0, 0, 0);
