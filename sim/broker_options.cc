@@ -1,5 +1,6 @@
 // Draws what a world with brokers is like.
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "sim/plan.h"
@@ -236,6 +237,67 @@ void DrawFailOvers(RandomStream& random, const Scenario& scenario, Plan* plan) {
   }
   for (int64_t more = random.Between(1, 3); more > 0; --more) add(OneOf(random, kBringThem));
   if (random.Chance(1, 3)) add(static_cast<FaultKind>(random.Below(kOrdinary)));
+}
+
+void DrawHandOvers(RandomStream& random, const Scenario& scenario, Plan* plan) {
+  BrokerPlan& brokers = plan->brokers;
+  if (!brokers.fail_overs || plan->servers < 2 || !random.Chance(2, 5)) return;
+  const Duration tick = plan->options.tick;
+  replication::BrokerOptions& broker = plan->options.broker->broker;
+  brokers.hand_overs = true;
+  // Nobody who is not concerned.
+  if (plan->servers > 3 && random.Chance(2, 3)) SetServers(plan, 3, std::min(plan->voters(), 3u));
+  // From shorter than a burst to longer than all of it.
+  brokers.keep_in_sync_time = brokers.session_timeout * OneOf(random, {1, 8, 16, 32}) / 4;
+  broker.keep_in_sync_time = brokers.keep_in_sync_time;
+  broker.preferred_replica_time = OneOf(random, {tick / 8, tick / 4});
+  broker.auto_leader_rebalance = false;
+  broker.reassignment_throttle = 0;
+  broker.state_change_queue_max = OneOf(random, {1u, 1'000u});
+  brokers.think = tick * OneOf(random, {1, 2}) / 8;
+  // What was sent before a cut arrives after it.
+  plan->network.gives_up_after = std::max(plan->network.gives_up_after, tick * 40);
+  plan->network.tail_per_mille = 0;
+
+  TopicPlan& topic = brokers.topics[0];
+  topic.partitions = 1;
+  topic.replication_factor = static_cast<int16_t>(std::min(plan->servers, 3u));
+  topic.min_insync = std::min<int32_t>(OneOf(random, {1, 1, 2}), topic.replication_factor);
+  topic.unclean = false;
+  // No other partition, whose leaders would be cut off and struck instead.
+  brokers.group_members = 0;
+  brokers.admin = true;
+  brokers.admin_think = tick * random.Between(1, 6);
+  std::fill(std::begin(brokers.admin_weights), std::end(brokers.admin_weights), 0);
+  brokers.admin_weights[static_cast<size_t>(AdminOp::kElectPreferred)] = 6;
+  topic.recreated = random.Chance(1, 4);
+  if (topic.recreated) brokers.admin_weights[static_cast<size_t>(AdminOp::kRecreate)] = 2;
+
+  // So that mostly one thing at a time is cut off: with nothing, everybody has everything, and with
+  // all, nobody anything.
+  plan->fault_every = brokers.session_timeout * random.Between(2, 8) / 4;
+  plan->fault_weights.fill(0);
+  struct Meanwhile {
+    FaultKind kind;
+    uint32_t chance;  // of four
+    int64_t most;
+  };
+  constexpr Meanwhile kMeanwhile[] = {
+      {FaultKind::kCutReplication, 4, 12},
+      {FaultKind::kStrikeLeaders, 3, 8},
+      {FaultKind::kSlowCoordination, 2, 4},
+      {FaultKind::kPausePartitionLeader, 1, 2},
+      {FaultKind::kKill, 1, 2},
+      {FaultKind::kSlowLink, 1, 2},
+      {FaultKind::kResetCoordination, 1, 2},
+  };
+  for (const auto& [kind, chance, most] : kMeanwhile) {
+    const bool exists = random.Chance(chance, 4);
+    const auto weight = static_cast<uint32_t>(random.Between((most + 1) / 2, most));
+    const bool allowed =
+        std::find(scenario.faults.begin(), scenario.faults.end(), kind) != scenario.faults.end();
+    if (exists && allowed) plan->fault_weights[static_cast<size_t>(kind)] = weight;
+  }
 }
 
 void SetBrokerOptions(const Plan& plan, uint32_t server, server::Options* options) {

@@ -28,7 +28,8 @@ std::string Describe(const BrokerPlan& plan) {
       absl::StrCat("; brokers: ", plan.voters, " of them vote, ",
                    plan.durability == storage::Durability::kFsync ? "fsync" : "flush", ", session ",
                    plan.session_timeout.ToString(), ", in sync within ",
-                   plan.keep_in_sync_time.ToString(), plan.fail_overs ? ", fail-overs" : "");
+                   plan.keep_in_sync_time.ToString(), plan.fail_overs ? ", fail-overs" : "",
+                   plan.hand_overs ? ", hand-overs" : "");
   for (const TopicPlan& topic : plan.topics) {
     absl::StrAppend(&text, ", ", topic.name, " ", topic.partitions, "x", topic.replication_factor,
                     " min ", topic.min_insync, topic.unclean ? " unclean" : "",

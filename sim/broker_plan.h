@@ -56,6 +56,7 @@ struct BrokerPlan {
   Duration client_session;         // of group members
   uint32_t admin_weights[8] = {};  // by AdminOp
   bool fail_overs = false;         // DrawFailOvers has made it so
+  bool hand_overs = false;         // and DrawHandOvers: elections of the operator's are bursts
 };
 
 enum class AdminOp : uint8_t {
@@ -97,6 +98,9 @@ void DrawBrokers(RandomStream& random, Plan* plan);
 // time in which an ISR does not shrink, and the faults that bring them about are lost among thirty
 // others.
 void DrawFailOvers(RandomStream& random, const Scenario& scenario, Plan* plan);
+// Makes some of those ones in which leaderships go back and forth while sessions live: it takes an
+// operator, and no fault. From a stream of its own.
+void DrawHandOvers(RandomStream& random, const Scenario& scenario, Plan* plan);
 // What is different in the options of each server.
 void SetBrokerOptions(const Plan& plan, uint32_t server, server::Options* options);
 std::string Describe(const BrokerPlan& plan);

@@ -1,5 +1,6 @@
 // Draws faults. The order of the draws is part of what a seed means.
 #include <iterator>
+#include <utility>
 
 #include "core/base/check.h"
 #include "sim/faults.h"
@@ -218,6 +219,7 @@ bool Faults::DrawFailOver(FaultDecision* fault) {
     case FaultKind::kCutReplication:
       DrawCutReplication(&fault->connections);
       fault->time = session * random_.Between(2, 32) / 8;
+      if (plan_.brokers.hand_overs) fault->extra = session * random_.Between(0, 8) / 8;
       return !fault->connections.empty();
     case FaultKind::kSlowCoordination:
       fault->server = LeaderOrRandomUp();
@@ -226,7 +228,7 @@ bool Faults::DrawFailOver(FaultDecision* fault) {
       fault->time = session * random_.Between(4, 32) / 8;
       return fault->server.has_value();
     case FaultKind::kStrikeLeaders:
-      fault->count = static_cast<uint32_t>(random_.Between(1, 4));
+      fault->count = static_cast<uint32_t>(random_.Between(1, plan_.brokers.hand_overs ? 2 : 4));
       fault->extra = session * random_.Between(0, 8) / 8;
       fault->stop = RandomStop();
       if (random_.Chance(1, 3)) {
@@ -240,15 +242,36 @@ bool Faults::DrawFailOver(FaultDecision* fault) {
 }
 
 // From whom to whom nothing gets through: all of one broker, some of it, or some of all. With some,
-// one follower has what another one has not, and what a third has acknowledged is on its way.
+// one follower has what another one has not, and what a third has acknowledged is on its way. Of
+// hand-overs: some of the leader's, or one way of each, so that it hears one and is heard by
+// another.
 void Faults::DrawCutReplication(std::vector<ConnectionName>* ways) {
-  const std::optional<uint32_t> middle = LeaderOrRandomUp();
-  const int64_t shape = random_.Between(0, 2);
+  std::optional<uint32_t> middle = LeaderOrRandomUp();
+  const bool hand_overs = plan_.brokers.hand_overs;
+  const int64_t shape = random_.Between(hand_overs ? 1 : 0, 2);
+  const auto cut = [&](uint32_t from, uint32_t to) {
+    ways->push_back({server::LinkKind::kBroker, from, to, 0, 0});
+  };
+  if (hand_overs) {
+    const std::optional<uint32_t> leads = world_->PartitionLeader(random_);
+    if (leads) middle = leads;
+    if (!middle) return;
+    for (uint32_t other = 0; other < world_->servers(); ++other) {
+      if (other == *middle) continue;
+      const int64_t drawn = random_.Between(shape == 1 ? 0 : 1, shape == 1 ? 3 : 2);
+      if ((drawn & 1) != 0) cut(*middle, other);
+      if ((drawn & 2) != 0) cut(other, *middle);
+    }
+    for (size_t i = ways->size(); i > 1; --i) {
+      std::swap((*ways)[i - 1], (*ways)[random_.Below(i)]);
+    }
+    return;
+  }
   for (uint32_t from = 0; from < world_->servers(); ++from) {
     for (uint32_t to = 0; to < world_->servers(); ++to) {
       if (from == to || (shape < 2 && from != middle && to != middle)) continue;
       if (shape > 0 && !random_.Chance(1, shape == 1 ? 2 : 3)) continue;
-      ways->push_back({server::LinkKind::kBroker, from, to, 0, 0});
+      cut(from, to);
     }
   }
 }

@@ -207,15 +207,19 @@ bool Faults::CarryOutFailOver(Instant now, const FaultDecision& fault) {
 }
 
 void Faults::CutReplication(Instant now, const FaultDecision& fault) {
-  Undo undo;
-  undo.kind = fault.kind;
+  std::vector<Undo> undos(1);
   for (const ConnectionName& name : fault.connections) {
-    undo.blocked.push_back({name.from, name.to});
+    world_->network().SetReplicationBlocked(now, name.from, name.to, true);
+    // Each way ends at its own time, or all end together.
+    if (fault.extra > Duration() && !undos.back().blocked.empty()) undos.emplace_back();
+    undos.back().blocked.push_back({name.from, name.to});
   }
-  for (auto [from, to] : undo.blocked) {
-    world_->network().SetReplicationBlocked(now, from, to, true);
+  Duration time = fault.time;
+  for (Undo& undo : undos) {
+    undo.kind = fault.kind;
+    UndoLater(now, std::move(undo), time);
+    time = time + fault.extra;
   }
-  UndoLater(now, std::move(undo), fault.time);
 }
 
 // A leader is left the time to append what nobody fetches any more.

@@ -42,6 +42,7 @@ Instant KafkaAdmin::Work(Instant now, ClientOutput* output) {
   if (Create(now, output)) return Instant::Never();
   if (quiescing_ || (!plan_.admin && !follows())) return next_work_;
   std::optional<AdminStep> step = plan_.admin ? DrawStep() : std::nullopt;
+  if (!burst_.empty()) next_work_ = now + burst_.front().wait;
   if (follows()) {
     step.reset();
     if (const AdminStep* due = Due<AdminStep>(now); due != nullptr && CanIssue(*due)) {
@@ -87,6 +88,11 @@ int32_t KafkaAdmin::RandomPartition(const TopicPlan& topic) {
 }
 
 std::optional<AdminStep> KafkaAdmin::DrawStep() {
+  if (!burst_.empty()) {
+    const AdminStep step = burst_.front().step;
+    burst_.pop_front();
+    return CanIssue(step) ? std::optional(step) : std::nullopt;
+  }
   uint64_t total = 0;
   for (uint32_t weight : plan_.admin_weights) total += weight;
   if (total == 0) return std::nullopt;
@@ -105,6 +111,7 @@ std::optional<AdminStep> KafkaAdmin::DrawStep() {
     case AdminOp::kCancelReassignment:
     case AdminOp::kElectPreferred:
       step.partition = RandomPartition(topic);
+      if (plan_.hand_overs && step.op == AdminOp::kElectPreferred) DrawBurst(step);
       break;
     case AdminOp::kRecreate:
     case AdminOp::kAddPartitions:
@@ -137,6 +144,34 @@ void KafkaAdmin::DrawReplicas(const TopicPlan& topic, AdminStep* step) {
       std::min<size_t>(servers.size(), static_cast<size_t>(std::max(topic.min_insync, 1))));
   const auto most = static_cast<int64_t>(std::min<size_t>(servers.size(), 4));
   servers.resize(static_cast<size_t>(random_.Between(std::min(least, most), most)));
+}
+
+// Two replicas are made the preferred one in turn, and elected, faster than anybody falls out of
+// the ISR. Sometimes another one is taken away on the way, and added again.
+void KafkaAdmin::DrawBurst(const AdminStep& of) {
+  const std::string& topic = plan_.topics[of.topic].name;
+  const PartitionView& view = Find(topic)->partitions[static_cast<size_t>(of.partition)];
+  std::vector<uint32_t> replicas = view.replicas;
+  if (replicas.size() < 2) return;
+  // The last one is who leads, the one before it who is to.
+  if (const auto leader = std::find(replicas.begin(), replicas.end(), view.leader);
+      leader != replicas.end()) {
+    std::iter_swap(leader, replicas.end() - 1);
+  }
+  std::swap(replicas[random_.Below(replicas.size() - 1)], replicas[replicas.size() - 2]);
+  std::reverse(replicas.begin(), replicas.end());
+  const bool moves = replicas.size() > 2 && random_.Chance(1, 3);
+  for (int64_t left = random_.Between(2, 5); left > 0; --left) {
+    std::swap(replicas[0], replicas[1]);
+    AdminStep order = of;
+    order.op = AdminOp::kReassign;
+    order.servers = replicas;
+    if (moves && random_.Chance(1, 2)) order.servers.pop_back();
+    const Duration pause = plan_.session_timeout * random_.Between(0, 8) / 8;
+    const Duration soon = context_.tick * random_.Between(1, 8) / 8;
+    burst_.push_back({pause, order});
+    burst_.push_back({soon, of});
+  }
 }
 
 bool KafkaAdmin::CanIssue(const AdminStep& step) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,6 +32,8 @@ class KafkaAdmin : public KafkaClient {
   // Nothing if what was drawn cannot be asked for now.
   std::optional<AdminStep> DrawStep();
   void DrawReplicas(const TopicPlan& topic, AdminStep* step);
+  // Hand-overs that follow each other, of this partition.
+  void DrawBurst(const AdminStep& of);
   // Whether there is the partition that the step is about, and whom to ask.
   bool CanIssue(const AdminStep& step) const;
   void Issue(Instant now, const AdminStep& step, ClientOutput* output);
@@ -44,6 +47,11 @@ class KafkaAdmin : public KafkaClient {
   Replication* const replication_;
   std::optional<uint64_t> call_;
   Instant next_work_;
+  struct Coming {
+    Duration wait;  // after the step before it
+    AdminStep step;
+  };
+  std::deque<Coming> burst_;
 };
 
 }  // namespace lockstep::sim

@@ -226,6 +226,12 @@ void KafkaClient::OnMetadata(const kafka::MetadataResponse& response) {
       p.leader = leader == servers.end() ? std::nullopt : std::optional(leader->second);
       p.leader_epoch = partition.leader_epoch;
       if (!p.leader) metadata_wanted_ = true;
+      p.replicas.clear();
+      for (int32_t broker : partition.replica_nodes) {
+        if (const auto server = ServerOf(replication::BrokerId{broker})) {
+          p.replicas.push_back(*server);
+        }
+      }
     }
   }
 }

@@ -81,6 +81,7 @@ class KafkaClient {
   struct PartitionView {
     std::optional<uint32_t> leader;  // a server
     int32_t leader_epoch = -1;       // -1: the version of Metadata has none
+    std::vector<uint32_t> replicas;  // servers; the preferred leader first
   };
   struct TopicView {
     kafka::ErrorCode error = kafka::ErrorCode::kNone;

@@ -217,7 +217,12 @@ void KafkaConsumer::OnError(Instant now, const Key& key, Position* position, Err
       probes_->Hit(Probe::kConsumerFenced);
       return RefreshMetadata(now);
     case ErrorCode::kUnknownLeaderEpoch:
-      probes_->Hit(Probe::kConsumerAhead);
+      // A topic that is made again begins with epoch 0 again, and Fetch names no topic by its id.
+      if (std::none_of(plan_.topics.begin(), plan_.topics.end(), [&](const TopicPlan& topic) {
+            return topic.name == key.first && topic.recreated;
+          })) {
+        probes_->Hit(Probe::kConsumerAhead);
+      }
       return RefreshMetadata(now);
     case ErrorCode::kNotLeaderOrFollower:
     case ErrorCode::kUnknownTopicOrPartition:

@@ -358,6 +358,8 @@ Plan DrawPlan(uint64_t seed, const Scenario& scenario,
     DrawBrokers(brokers, &plan);
     RandomStream fail_overs = StreamFor(seed, Purpose::kFailOverPlan);
     DrawFailOvers(fail_overs, scenario, &plan);
+    RandomStream hand_overs = StreamFor(seed, Purpose::kHandOverPlan);
+    DrawHandOvers(hand_overs, scenario, &plan);
   }
   replication::Rules none;
   for (const std::string& name : break_rules) {

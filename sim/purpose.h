@@ -20,6 +20,7 @@ enum class Purpose : uint64_t {
   kFailOverPlan = 10,
   kDamagePlan = 11,
   kDamage = 12,
+  kHandOverPlan = 13,
 };
 
 inline RandomStream StreamFor(uint64_t seed, Purpose purpose, uint32_t who = 0,
