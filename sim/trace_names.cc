@@ -6,7 +6,6 @@ namespace lockstep::sim {
 namespace {
 
 constexpr std::string_view kZab = "ZkV3_7_0";
-constexpr std::string_view kElection = "FastLeaderElection";
 constexpr std::string_view kReplication = "KafkaReplication";
 
 // What cuts nodes off from each other. (The specification has one partition at a time.)
@@ -95,7 +94,7 @@ std::string_view LineName(std::string_view who, std::string_view what) {
 
 const std::vector<ActionInfo>& AllActions() {
   static const std::vector<ActionInfo> kActions = {
-      {"FLEReceiveNotmsg", kElection, "Notification arrives"},
+      {"FLEReceiveNotmsg", kZab, "Notification arrives"},
       {"LeaderTimeout", kZab, "looking, of a leader"},
       {"FollowerTimeout", kZab, "looking, of a follower"},
       {"LeaderProcessFOLLOWERINFO", kZab, "FollowerInfo arrives"},
