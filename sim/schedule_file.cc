@@ -11,11 +11,17 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "sim/fork_each.h"
+#include "sim/trace.h"
 
 namespace lockstep::sim {
 namespace {
+
+// Bytes. Two or three rules are written out.
+constexpr size_t kRulesInNameMax = 120;
 
 // "AT HASH INVARIANT\nDETAIL", from a child to its parent.
 std::string Encode(const Verdict& verdict) {
@@ -65,9 +71,14 @@ bool SaveSchedule(const std::string& path, const Schedule& schedule) {
 }
 
 std::string SchedulePath(const std::string& directory, const RunOptions& options) {
-  std::string path = absl::StrCat(directory, "/", options.scenario->name, "-", options.seed);
-  for (const std::string& rule : options.break_rules) absl::StrAppend(&path, "-", rule);
-  return path + ".schedule";
+  std::string rules = absl::StrJoin(options.break_rules, "-");
+  // A file's name has 255 bytes on most systems; the file itself says which rules these are.
+  if (rules.size() > kRulesInNameMax) {
+    rules = absl::StrFormat("%s-and-%d-%08x", options.break_rules.front(),
+                            options.break_rules.size() - 1, Checksum(rules) >> 32);
+  }
+  return absl::StrCat(directory, "/", options.scenario->name, "-", options.seed,
+                      rules.empty() ? "" : "-", rules, ".schedule");
 }
 
 std::string WriteScheduleOf(RunOptions options, const std::string& directory) {

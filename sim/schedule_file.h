@@ -17,7 +17,8 @@ absl::StatusOr<ReadSchedule> LoadSchedule(const std::string& path);
 // Whole or not at all. False, and errno: it cannot be written.
 bool SaveSchedule(const std::string& path, const Schedule& schedule);
 
-// Where the schedule of a failed run is written: DIR/crashes-17-ack_after_durable.schedule.
+// Where the schedule of a failed run is written: DIR/crashes-17-ack_after_durable.schedule. Of many
+// rules the first one stands there, how many more, and a checksum of all.
 std::string SchedulePath(const std::string& directory, const RunOptions& options);
 // Runs it again to take its schedule down, and writes that; the path, or "" if it cannot be written
 // (which is said on standard error).

@@ -9,6 +9,7 @@
 
 #include "sim/campaign_result.h"
 #include "sim/checkers/invariants.h"
+#include "sim/schedule_file.h"
 #include "sim/shard.h"
 
 namespace lockstep::sim {
@@ -165,6 +166,29 @@ TEST(Junit, HasACasePerInvariantAndFailsThoseThatFailed) {
   EXPECT_THAT(text, HasSubstr("a &quot;quoted&quot; &lt;1,4&gt; &amp; more"));
   EXPECT_THAT(text, HasSubstr("./dev sim run --seed 7"));
   EXPECT_THAT(ResultJunit(Part(1, 1)), HasSubstr("failures=\"0\""));
+}
+
+RunOptions Breaking(std::vector<std::string> rules) {
+  RunOptions options;
+  options.seed = 17;
+  options.scenario = FindScenario("swarm");
+  options.break_rules = std::move(rules);
+  return options;
+}
+
+TEST(SchedulePath, NamesTheSeedAndTheRules) {
+  EXPECT_EQ(SchedulePath("d", Breaking({})), "d/swarm-17.schedule");
+  EXPECT_EQ(SchedulePath("d", Breaking({"refuse_gaps", "ack_after_durable"})),
+            "d/swarm-17-refuse_gaps-ack_after_durable.schedule");
+}
+
+TEST(SchedulePath, OfManyRulesIsShortAndItsOwn) {
+  std::vector<std::string> rules(30, "vote_by_epoch_first");
+  const std::string path = SchedulePath("d", Breaking(rules));
+  EXPECT_LT(path.size(), 100u);
+  EXPECT_THAT(path, HasSubstr("d/swarm-17-vote_by_epoch_first-and-29-"));
+  rules[20] = "refuse_gaps";
+  EXPECT_NE(SchedulePath("d", Breaking(rules)), path);
 }
 
 }  // namespace
