@@ -81,7 +81,7 @@ EventStyle StyleOf(EventKind kind) {
     case EventKind::kSnapshotReceived:
       return {LogLevel::kInfo, "bytes"};
     case EventKind::kLogDamaged:
-      return {LogLevel::kError, "", "file"};
+      return {LogLevel::kError, "", "directory"};
     case EventKind::kLogCut:
       return {LogLevel::kWarning, "bytes", "directory"};
     case EventKind::kLogStray:
@@ -161,8 +161,6 @@ EventStyle StyleOf(EventKind kind) {
       return {LogLevel::kInfo, "", "partition"};
     case EventKind::kReplicaClosed:
       return {LogLevel::kInfo, "", "partition"};
-    case EventKind::kReplicaGivenUp:
-      return {LogLevel::kWarning, "", "partition"};
     case EventKind::kStateChangeQueueFull:
       return {LogLevel::kWarning, "requests"};
     case EventKind::kStateChangeIgnored:

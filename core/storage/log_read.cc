@@ -195,7 +195,6 @@ void Logs::EnterSegment(uint64_t ticket, Task* task, StoreOutput* output) {
     return Finish(ticket, output);
   }
   if (task->kind == Task::Kind::kSearch && segment->max_timestamp < task->timestamp) {
-    task->next = -1;
     return NextSegment(ticket, task, output);
   }
   if (!segment->indexed) {
@@ -213,18 +212,15 @@ void Logs::EnterSegment(uint64_t ticket, Task* task, StoreOutput* output) {
     segment->index.Truncate(task->offset);
   }
   task->phase = Task::Phase::kBatches;
-  const auto found = task->strict ? SegmentIndex::Found()
-                     : task->kind == Task::Kind::kSearch
-                         ? segment->index.FindTimestamp(task->timestamp)
-                         : segment->index.FindOffset(task->offset);
-  task->position = found.position;
-  task->last_offset = found.last_offset;
+  task->position = task->strict ? 0
+                   : task->kind == Task::Kind::kSearch
+                       ? segment->index.FindTimestamp(task->timestamp)
+                       : segment->index.FindOffset(task->offset);
   task->next = task->position == 0 ? segment->base : -1;
-  if (task->kind == Task::Kind::kRead && !task->strict) {
+  if (task->kind == Task::Kind::kRead) {
     if (const Place* place = FindPlace(*log, *task)) {
       task->position = place->position;
       task->next = place->offset;
-      task->last_offset = -1;
       task->goes_on = true;
     }
   }
@@ -280,8 +276,8 @@ void Logs::NextSegment(uint64_t ticket, Task* task, StoreOutput* output) {
     // Read to its end: now it is known.
     segment->max_timestamp = segment->index.max_timestamp();
   }
-  const bool gap = task->kind == Task::Kind::kScan && segment != &log->active() &&
-                   task->next >= 0 && (segment + 1)->base > std::max(task->next, log->extent.start);
+  const bool gap = flush() && task->kind == Task::Kind::kScan && segment != &log->active() &&
+                   task->next >= 0 && (segment + 1)->base != task->next;
   const bool more = segment != &log->active() && task->kind != Task::Kind::kCut &&
                     (segment + 1)->base < task->limit && task->batches.empty() && !gap;
   if (!more) return Finish(ticket, output);
@@ -384,42 +380,10 @@ void Logs::WalkBatches(uint64_t ticket, Task* task, const Bytes& data, StoreOutp
   }
 }
 
-// Of what a batch's checksum does not cover: its offset, and the epoch that its leader has given
-// it. Both are known otherwise, and what was written elsewhere, or what was here before, has
-// others.
-const char* Logs::WrongPlace(const Log& log, const Task& task,
-                             const records::BatchHeader& header) const {
-  const bool scan = task.kind == Task::Kind::kScan;
-  // Below its start a log may begin anywhere.
-  const int64_t next = std::max(task.next, log.extent.start);
-  if (header.base_offset < task.next || (task.next >= 0 && header.base_offset > next) ||
-      (task.last_offset >= 0 && header.last_offset() != task.last_offset)) {
-    return " is out of order";
-  }
-  if (task.kind == Task::Kind::kRead && task.bytes == 0 && header.next_offset() > task.offset &&
-      header.base_offset > std::max(task.offset, log.extent.start)) {
-    return " is not the one that should be there";
-  }
-  // With kFlush a scan is what tells the epochs, and what is to be cut is of none any more.
-  if (task.kind == Task::Kind::kCut || (scan && flush())) return nullptr;
-  if (header.next_offset() <= log.extent.start || log.extent.epochs.empty()) return nullptr;
-  const auto above = std::upper_bound(
-      log.extent.epochs.begin(), log.extent.epochs.end(),
-      std::max(header.base_offset, log.extent.start),
-      [](int64_t offset, const EpochStart& epoch) { return offset < epoch.start; });
-  if (above == log.extent.epochs.begin()) return nullptr;
-  return std::prev(above)->epoch == header.partition_leader_epoch ? nullptr
-                                                                  : " is of another epoch";
-}
-
 // Goes through the batches of a piece of the segment, which is to be found at task->position, until
 // the task has what it wants.
 Logs::Walk Logs::WalkPiece(Task* task, Segment* segment, const Bytes& data) {
   Walk walk;
-  const Log& log = *Find(task->log);
-  // Behind damage that recovery has found, a segment may have more than is of the log.
-  int64_t limit = task->limit;
-  if (segment != &log.segments.back()) limit = std::min(limit, (segment + 1)->base);
   const auto wrong = [&](const char* before, const char* after) {
     walk.end = Walk::End::kWrong;
     walk.why = before + std::to_string(task->position + walk.at) + after;
@@ -432,7 +396,7 @@ Logs::Walk Logs::WalkPiece(Task* task, Segment* segment, const Bytes& data) {
         records::HeaderOf({data.Slice(walk.at, records::kBatchHeaderBytes), Bytes()});
     walk.end = Walk::End::kFound;
     // Where a truncation has lowered the limit, anything may be written meanwhile.
-    if (header.base_offset >= limit || ScanIsAtEnd(*task)) return walk;
+    if (header.base_offset >= task->limit || ScanIsAtEnd(*task)) return walk;
     const uint64_t position = task->position + walk.at;
     const absl::StatusOr<size_t> size = records::BatchSize(rest);
     if (!size.ok() || *size > segment->bytes - std::min(segment->bytes, position)) {
@@ -448,9 +412,11 @@ Logs::Walk Logs::WalkPiece(Task* task, Segment* segment, const Bytes& data) {
     if (!parsed.ok() || !records::CrcMatches(records::Batch::Of(bytes))) {
       return wrong("the batch at ", " is damaged");
     }
-    if (parsed->next_offset() > limit) return walk;
-    if (const char* why = WrongPlace(log, *task, *parsed)) return wrong("the batch at ", why);
-    task->last_offset = -1;
+    if (parsed->next_offset() > task->limit) return walk;
+    // The checksum does not cover the offset.
+    const bool gap = flush() && task->kind == Task::Kind::kScan && task->next >= 0 &&
+                     parsed->base_offset > task->next;
+    if (parsed->base_offset < task->next || gap) return wrong("the batch at ", " is out of order");
     task->next = parsed->next_offset();
     const Found found = Visit(task, *parsed, bytes);
     if (found == Found::kStop) return walk;
@@ -495,9 +461,6 @@ Logs::Found Logs::Visit(Task* task, const records::BatchHeader& header, const By
 // ---- Their ends --------------------------------------------------------------------------------
 
 void Logs::Finish(uint64_t ticket, StoreOutput* output) {
-  if (const Task& task = tasks_.at(ticket); EndsTooEarly(task)) {
-    return Fail(ticket, "the file ends before the log does", output);
-  }
   auto node = tasks_.extract(ticket);
   Task& task = node.mapped();
   Log* log = Find(task.log);
@@ -560,53 +523,9 @@ void Logs::Finish(uint64_t ticket, StoreOutput* output) {
   MaybeRemove(log, output);
 }
 
-// What was to be read is neither in the files nor, by now, in memory alone.
-bool Logs::EndsTooEarly(const Task& task) const {
-  const Log& log = *Find(task.log);
-  if (task.lowered || log.deleted || log.segments.empty() || !task.batches.empty()) return false;
-  if (task.kind == Task::Kind::kSearch) {
-    return task.next >= 0 && std::max(task.next, log.extent.start) < task.limit;
-  }
-  if (task.kind != Task::Kind::kRead || task.ahead) return false;
-  LogReadDone done;
-  return task.offset >= log.extent.start && task.offset < log.extent.end &&
-         !ReadCache(log, task.offset, task.max_bytes, &done);
-}
-
-// An index that leads astray looks like damage behind it: the segment is read from its beginning
-// before that is said, and the index is made anew on the way.
-bool Logs::LookAgain(uint64_t ticket, StoreOutput* output) {
-  Task& task = tasks_.at(ticket);
-  Log* log = Find(task.log);
-  const bool reads = task.kind == Task::Kind::kRead || task.kind == Task::Kind::kSearch;
-  Segment* segment = SegmentAt(log, task.base);
-  if (!reads || task.strict || log->deleted || segment == nullptr || !segment->indexed) {
-    return false;
-  }
-  segment->indexed = false;
-  task.strict = true;
-  task.batches.clear();
-  task.bytes = 0;
-  task.goes_on = false;
-  log->places.clear();
-  const Segment* first = SegmentFor(log, task.offset);
-  task.base = (first != nullptr ? first : &log->segments.front())->base;
-  EnterSegment(ticket, &task, output);
-  return true;
-}
-
-void Logs::OnDamage(Log* log, const std::string& why, StoreOutput* output) {
-  output->logs_damaged.push_back(log->number);
-  if (std::exchange(log->damaged, true)) return;
-  output->events.push_back(
-      {.kind = EventKind::kLogDamaged, .detail = log->number.value, .text = why});
-}
-
 void Logs::Fail(uint64_t ticket, const std::string& why, StoreOutput* output) {
-  if (LookAgain(ticket, output)) return;
-  if (Task& task = tasks_.at(ticket); task.kind == Task::Kind::kScan) {
-    // What that means, recovery knows.
-    task.failed = why;
+  if (const Task& task = tasks_.at(ticket);
+      task.kind == Task::Kind::kScan && ScanMayEndHere(task)) {
     return Finish(ticket, output);
   }
   auto node = tasks_.extract(ticket);
@@ -615,17 +534,20 @@ void Logs::Fail(uint64_t ticket, const std::string& why, StoreOutput* output) {
   const std::string file =
       Describe(Directory::kLogs, log->Path(task.base, LogFileKind::kLog)) + ": " + why;
   --log->under_way;
-  if (task.kind == Task::Kind::kCut) {
+  if (task.kind == Task::Kind::kCut || task.kind == Task::Kind::kScan) {
     output->fatal = file +
-                    ". The place to which the log is to be cut cannot be found: start the server "
-                    "again; what recovery finds damaged is made anew from the other replicas";
+                    ". The server does not go on with a log that it cannot read: restore "
+                    "the file from a copy, or remove this replica and let it be made anew";
     return;
   }
   const bool moved =
       !log->deleted && (task.offset < log->extent.start || task.offset > log->extent.end);
   const auto status = moved && task.kind == Task::Kind::kRead ? LogReadDone::Status::kOutOfRange
                                                               : LogReadDone::Status::kFailed;
-  if (!moved && !log->deleted && !task.lowered && !task.ahead) OnDamage(log, file, output);
+  if (!moved && !log->deleted && !task.lowered && !task.ahead) {
+    output->events.push_back(
+        {.kind = EventKind::kLogDamaged, .detail = task.log.value, .text = log->directory});
+  }
   if (task.kind == Task::Kind::kRead) {
     if (task.ahead) {
       ahead_bytes_ -= task.max_bytes;  // who asks for it will be told
