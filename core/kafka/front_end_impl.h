@@ -157,6 +157,7 @@ class FrontEnd::Impl {
   void OnHighWatermark(const PartitionId& id);
   void Rebuild(Hosted& hosted);
   void StartScan(Scan scan);
+  void DropScans(const PartitionId& partition);
   void ContinueScan(uint64_t read, const Scan& scan);
   void OnScanRead(const Scan& scan, const storage::LogReadDone& done);
   void EndScan(const Scan& scan);

@@ -76,6 +76,7 @@ void FrontEnd::Impl::On(const replication::BrokerOutput::Truncated& event) {
   Hosted* hosted = FindHosted(event.partition);
   LS_CHECK(hosted != nullptr);
   if (event.restarted) {
+    DropScans(event.partition);
     hosted->producers.Reset(event.to);
     hosted->rebuilding = false;
   } else if (hosted->rebuilding || !hosted->producers.TruncateTo(event.to)) {
@@ -121,6 +122,7 @@ void FrontEnd::Impl::On(const replication::BrokerOutput::Removed& event) {
                                               found->second.epoch});
   }
   const std::set<CallId> parked = found->second.parked_fetches;
+  DropScans(event.partition);
   logs_.erase(found->second.log.value);
   hosted_.erase(found);
   for (CallId call : parked) WakeFetch(call);
@@ -216,6 +218,12 @@ void FrontEnd::Impl::StartScan(Scan scan) {
   const uint64_t read = NextReadId();
   scans_[read] = scan;
   output_->reads.push_back({{read}, FindHosted(scan.partition)->log, scan.next, kScanBytes});
+}
+
+// Its log begins anew, or is another one when the partition comes back: what a read of the one
+// before brings would be taken for what the new one has.
+void FrontEnd::Impl::DropScans(const PartitionId& partition) {
+  std::erase_if(scans_, [&](const auto& entry) { return entry.second.partition == partition; });
 }
 
 void FrontEnd::Impl::OnLogRead(const storage::LogReadDone& done) {
