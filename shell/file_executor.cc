@@ -99,6 +99,18 @@ FileExecutor::~FileExecutor() {
 }
 
 FileDone FileExecutor::Run(const FileOp& op) {
+  const bool changes = storage::Changes(op.kind);
+  if (changes && failed_) {
+    return {.id = op.id,
+            .error = FileError::kIo,
+            .message = path_ + ": nothing is changed any more after the error before"};
+  }
+  FileDone done = CarryOut(op);
+  if (changes && done.error != FileError::kNone) failed_ = true;
+  return done;
+}
+
+FileDone FileExecutor::CarryOut(const FileOp& op) {
   // Names come from the machine, which has checked what of them came from outside.
   const bool whole = op.kind == OpKind::kList || op.kind == OpKind::kSyncDirectory;
   LS_CHECK((whole && op.file.empty()) || storage::IsSafePath(op.directory, op.file));

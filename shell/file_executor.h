@@ -1,6 +1,7 @@
 // One directory's files, and those of its subdirectories, reached by system calls that block.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -39,6 +40,7 @@ class FileExecutor {
     const std::string* name = nullptr;  // its key in open_
   };
 
+  storage::FileDone CarryOut(const storage::FileOp& op);
   // Each returns 0 or an errno.
   int List(const storage::FileOp& op, storage::FileDone* done);
   int Read(const storage::FileOp& op, storage::FileDone* done);
@@ -64,6 +66,7 @@ class FileExecutor {
   const std::string path_;
   const size_t open_files_max_;
   int directory_fd_ = -1;
+  std::atomic<bool> failed_ = false;  // an operation that changes something
 
   std::mutex mutex_;  // guards what follows
   std::map<std::string, OpenFile> open_;

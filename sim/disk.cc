@@ -147,6 +147,16 @@ Disk::File* Disk::Find(const FileOp& op) {
 }
 
 FileDone Disk::CarryOut(const FileOp& op) {
+  bool& failed = failed_[static_cast<size_t>(op.directory)];
+  if (storage::Changes(op.kind) && failed) {
+    return {.id = op.id, .error = FileError::kIo, .message = "after a failure"};
+  }
+  FileDone done = Perform(op);
+  failed |= storage::Changes(op.kind) && done.error != FileError::kNone;
+  return done;
+}
+
+FileDone Disk::Perform(const FileOp& op) {
   FileDone done;
   done.id = op.id;
   const bool may_fail =
@@ -471,6 +481,7 @@ void Disk::KillProcess(bool may_forget) {
   misdirect_.reset();
   if (!may_forget) Forgive();
   reported_error_ = false;
+  failed_ = {};
 }
 
 void Disk::Replace() {

@@ -12,6 +12,7 @@
 // content under a layer of flaws; a flaw ends where something is written over it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -129,6 +130,7 @@ class Disk {
   };
 
   storage::FileDone CarryOut(const storage::FileOp& op);
+  storage::FileDone Perform(const storage::FileOp& op);
   storage::FileError DoCreate(const storage::FileOp& op);
   storage::FileError DoWrite(const storage::FileOp& op, File* file);
   void DoSync(File* file);
@@ -174,6 +176,7 @@ class Disk {
   std::optional<uint32_t> misdirect_;
   std::vector<Flaw> flaws_;
   bool reported_error_ = false;
+  std::array<bool, storage::kDirectories> failed_ = {};  // since the process started
   uint64_t syncs_ = 0;
 };
 

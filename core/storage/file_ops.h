@@ -47,6 +47,9 @@ enum class OpKind : uint8_t {
 // Operations on one file, and those on one directory's entries, are carried out in the order in
 // which they were given; others in any order. Making and removing a subdirectory, and giving it
 // another name, belongs to its own entries and to those of the directory that it is in.
+// After one that changes a directory or its files has failed, none that would is carried out any
+// more: it fails, too. Operations are given ahead, and the one that puts a new file in the place of
+// an old one must not follow a write of the new one that did not succeed.
 struct FileOp {
   OpId id;
   OpKind kind = OpKind::kList;
@@ -59,6 +62,8 @@ struct FileOp {
   uint64_t size = 0;
   std::vector<Bytes> data;  // kWrite
 };
+
+constexpr bool Changes(OpKind kind) { return kind != OpKind::kList && kind != OpKind::kRead; }
 
 enum class FileError : uint8_t {
   kNone = 0,

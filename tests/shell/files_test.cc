@@ -30,6 +30,8 @@ class FileExecutorTest : public testing::Test {
   }
   ~FileExecutorTest() override { std::filesystem::remove_all(path_); }
 
+  // As another process does: after an operation that failed.
+  void StartAgain() { executor_ = std::make_unique<FileExecutor>(path_); }
   FileDone Run(FileOp op) { return executor_->Run(op); }
   FileError Write(const std::string& file, uint64_t offset, std::vector<std::string> slices) {
     FileOp op{.kind = OpKind::kWrite, .file = file, .offset = offset};
@@ -77,6 +79,7 @@ TEST_F(FileExecutorTest, SubdirectoriesOfPartitionLogs) {
   };
   EXPECT_EQ(run(OpKind::kMakeDirectory, "t-0").error, FileError::kNone);
   EXPECT_EQ(run(OpKind::kMakeDirectory, "t-0").error, FileError::kExists);
+  StartAgain();
   EXPECT_EQ(run(OpKind::kCreate, "t-0/f").error, FileError::kNone);
   EXPECT_EQ(run(OpKind::kWrite, "t-0/f").error, FileError::kNone);
   EXPECT_EQ(run(OpKind::kCreate, "g").error, FileError::kNone);
@@ -93,6 +96,7 @@ TEST_F(FileExecutorTest, SubdirectoriesOfPartitionLogs) {
   EXPECT_EQ(run(OpKind::kRead, "t-0/f").error, FileError::kNotFound);
   EXPECT_EQ(run(OpKind::kRead, "t-0.x-delete/f").data.view(), "text");
   EXPECT_EQ(run(OpKind::kRemoveDirectory, "t-0.x-delete").error, FileError::kIo);
+  StartAgain();
   EXPECT_EQ(run(OpKind::kRemove, "t-0.x-delete/f").error, FileError::kNone);
   EXPECT_EQ(run(OpKind::kRemoveDirectory, "t-0.x-delete").error, FileError::kNone);
   EXPECT_THAT(run(OpKind::kList, "").names, ElementsAre("g"));
@@ -139,6 +143,19 @@ TEST_F(FileExecutorTest, FailedCreateLeavesNoFile) {
   EXPECT_THAT(List(), IsEmpty());
 }
 
+// A file that could not be written must not take the place of the one before.
+TEST_F(FileExecutorTest, ChangesNothingAfterAFailure) {
+  Create("f");
+  Write("f", 0, {"old"});
+  EXPECT_EQ(Create("f"), FileError::kExists);
+  EXPECT_EQ(Create("new"), FileError::kIo);
+  const FileDone done = Run({.kind = OpKind::kRename, .file = "f", .target = "g"});
+  EXPECT_EQ(done.error, FileError::kIo);
+  EXPECT_EQ(done.message, path_ + ": nothing is changed any more after the error before");
+  EXPECT_EQ(Read("f"), "old");
+  EXPECT_THAT(List(), ElementsAre("f"));
+}
+
 TEST_F(FileExecutorTest, WriteDoesNotCreate) {
   EXPECT_EQ(Write("f", 0, {"x"}), FileError::kNotFound);
   const FileDone done = Run({.kind = OpKind::kRead, .file = "f", .size = 1});
@@ -175,6 +192,7 @@ TEST_F(FileExecutorTest, RemovedFileIsGoneAlthoughItWasOpen) {
   Write("f", 0, {"x"});
   EXPECT_EQ(Run({.kind = OpKind::kRemove, .file = "f"}).error, FileError::kNone);
   EXPECT_EQ(Run({.kind = OpKind::kRemove, .file = "f"}).error, FileError::kNotFound);
+  StartAgain();
   EXPECT_EQ(Create("f"), FileError::kNone);
   EXPECT_EQ(Read("f"), "");
 }

@@ -73,6 +73,7 @@ TEST_F(DiskTest, ReadsWhatWasWritten) {
   Do(Op(OpKind::kWrite, "f", 3, "abc"));
   EXPECT_EQ(Content("f"), std::string("\0\0\0abc", 6));
   EXPECT_EQ(Do(Op(OpKind::kCreate, "f")).error, FileError::kExists);
+  disk_->KillProcess();
   EXPECT_EQ(Do(Op(OpKind::kWrite, "g", 0, "x")).error, FileError::kNotFound);
 }
 
@@ -171,10 +172,28 @@ TEST_F(DiskTest, AFailedSyncMakesNothingDurable) {
   disk_->FailNext();
   EXPECT_EQ(Do(Op(OpKind::kSync, "f")).error, FileError::kIo);
   EXPECT_TRUE(disk_->reported_error());
+  disk_->KillProcess();
   // Not even another sync, which succeeds, brings it back: as with Linux.
   EXPECT_EQ(Do(Op(OpKind::kSync, "f")).error, FileError::kNone);
   disk_->PowerLoss();
   EXPECT_NE(Content("f"), "abc");
+}
+
+TEST_F(DiskTest, NothingIsChangedAfterAFailure) {
+  Make(1);
+  CreateDurably("f");
+  CreateDurably("new");
+  Do(Op(OpKind::kWrite, "f", 0, "old"));
+  disk_->FailNext();
+  FileOp rename = Op(OpKind::kRename, "new");
+  rename.target = "f";
+  Submit(Op(OpKind::kWrite, "new", 0, "half"));
+  Submit(Op(OpKind::kSync, "new"));
+  Submit(rename);
+  EXPECT_EQ(Finish().error, FileError::kIo);
+  EXPECT_EQ(Content("f"), "old");
+  disk_->KillProcess();
+  EXPECT_EQ(Do(rename).error, FileError::kNone);
 }
 
 TEST_F(DiskTest, AFullDiskTakesNoMore) {
@@ -182,7 +201,9 @@ TEST_F(DiskTest, AFullDiskTakesNoMore) {
   CreateDurably("f");
   disk_->set_full(true);
   EXPECT_EQ(Do(Op(OpKind::kWrite, "f", 0, "abc")).error, FileError::kNoSpace);
+  disk_->KillProcess();
   EXPECT_EQ(Do(Op(OpKind::kCreate, "g")).error, FileError::kNoSpace);
+  disk_->KillProcess();
   disk_->ClearFaults();
   EXPECT_EQ(Do(Op(OpKind::kWrite, "f", 0, "abc")).error, FileError::kNone);
 }
@@ -203,8 +224,10 @@ FileOp Logs(OpKind kind, std::string file, std::string target = "") {
 TEST_F(DiskTest, FilesOfASubdirectoryMoveWithItsName) {
   Make(1);
   EXPECT_EQ(Do(Logs(OpKind::kCreate, "t-0/f")).error, FileError::kNotFound);
+  disk_->KillProcess();
   Do(Logs(OpKind::kMakeDirectory, "t-0"));
   EXPECT_EQ(Do(Logs(OpKind::kMakeDirectory, "t-0")).error, FileError::kExists);
+  disk_->KillProcess();
   Do(Logs(OpKind::kCreate, "t-0/f"));
   Do(Logs(OpKind::kWrite, "t-0/f"));
   EXPECT_EQ(Do(Logs(OpKind::kList, "")).names, std::vector<std::string>{"t-0/"});
@@ -216,6 +239,7 @@ TEST_F(DiskTest, FilesOfASubdirectoryMoveWithItsName) {
   EXPECT_EQ(Do(Logs(OpKind::kRead, "t-0/f")).error, FileError::kNotFound);
   EXPECT_EQ(Do(Logs(OpKind::kRead, "t-0.x-delete/f")).data, Bytes::Copy("text"));
   EXPECT_EQ(Do(Logs(OpKind::kRemoveDirectory, "t-0.x-delete")).error, FileError::kIo);
+  disk_->KillProcess();
   Do(Logs(OpKind::kRemove, "t-0.x-delete/f"));
   EXPECT_EQ(Do(Logs(OpKind::kRemoveDirectory, "t-0.x-delete")).error, FileError::kNone);
   EXPECT_TRUE(Do(Logs(OpKind::kList, "")).names.empty());
