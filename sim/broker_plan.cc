@@ -24,12 +24,11 @@ std::optional<uint32_t> ServerOfHost(std::string_view host) {
 }
 
 std::string Describe(const BrokerPlan& plan) {
-  std::string text =
-      absl::StrCat("; brokers: ", plan.voters, " of them vote, ",
-                   plan.durability == storage::Durability::kFsync ? "fsync" : "flush", ", session ",
-                   plan.session_timeout.ToString(), ", in sync within ",
-                   plan.keep_in_sync_time.ToString(), plan.fail_overs ? ", fail-overs" : "",
-                   plan.hand_overs ? ", hand-overs" : "");
+  std::string text = absl::StrCat(
+      "; brokers: ", plan.voters, " of them vote, ",
+      plan.durability == storage::Durability::kFsync ? "fsync" : "flush", ", session ",
+      plan.session_timeout.ToString(), ", in sync within ", plan.keep_in_sync_time.ToString(),
+      plan.fail_overs ? ", fail-overs" : "", plan.hand_overs ? ", hand-overs" : "");
   for (const TopicPlan& topic : plan.topics) {
     absl::StrAppend(&text, ", ", topic.name, " ", topic.partitions, "x", topic.replication_factor,
                     " min ", topic.min_insync, topic.unclean ? " unclean" : "",

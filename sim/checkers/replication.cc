@@ -123,8 +123,11 @@ void Replication::OnNode(const std::string& path, std::string_view data, Zxid zx
   switch (node.kind) {
     case Kind::kBroker: {
       decoded(replication::DecodeBroker(data));
+      // What is written there later, that the incarnation is on the disk, makes no other of it.
+      std::optional<BrokerEpoch>& known = brokers_[node.broker];
+      if (known) return;
       const BrokerEpoch incarnation{static_cast<int64_t>(zxid.Packed())};
-      brokers_[node.broker] = incarnation;
+      known = incarnation;
       if (const auto server = ServerOf(node.broker); server && *server < servers_) {
         state_[*server].newest = incarnation;
       }
