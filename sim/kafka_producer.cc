@@ -241,6 +241,9 @@ void KafkaProducer::OnLost(Instant now, const Call& call, ClientOutput*) {
   const std::vector<Sent> lost = std::move(it->second);
   calls_.erase(it);
   probes_->Hit(Probe::kProduceInDoubt);
+  if (!producer_.idempotent) {
+    replication_->OnDisordered(number_ * kIncarnations + incarnation_);
+  }
   for (const Sent& sent : lost) {
     Partition* partition = nullptr;
     if (Batch* batch = FindBatch(sent, &partition)) Retry(now, batch);

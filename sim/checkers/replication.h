@@ -77,6 +77,9 @@ class Replication {
   // A producer, of one incarnation of its producer id: its records come in order, and with
   // `idempotent` once.
   void AddProducer(uint32_t producer, bool idempotent, bool ordered);
+  // From now on nobody tells in which order its records come: without sequences, a request that was
+  // given up may arrive behind all that was sent since.
+  void OnDisordered(uint32_t producer) { producers_[producer].ordered = false; }
 
   // A producer id is given once.
   void OnProducerId(const std::string& who, int64_t producer_id, int16_t epoch);

@@ -351,6 +351,16 @@ TEST_F(ReplicationTest, RecordsOutOfTheirOrderAreSeen) {
   EXPECT_EQ(InvariantOf([&] { Leads(0, 0, 2, 2); }), "producer-order");
 }
 
+// Seed 4898 of `brokers`: a request that its producer had given up came fourteen seconds later.
+TEST_F(ReplicationTest, WithoutSequencesWhatWasGivenUpMayComeLate) {
+  checker_->OnDisordered(0);
+  Leads(0, 0, 0, 0);
+  AppendToAll(0, 0, R(2));
+  AppendToAll(1, 0, R(1));
+  Leads(0, 0, 2, 2);
+  EXPECT_EQ(checker_->CommittedEnd(kTopic, 0), 2);
+}
+
 TEST_F(ReplicationTest, AnAcknowledgementOfWhatIsNotCommittedIsSeen) {
   Leads(0, 0, 0, 0);
   AppendToAll(0, 0, R(1));
