@@ -108,14 +108,14 @@ void FrontEnd::Impl::Handle(CallId call, MetadataRequest&& request) {
   const bool all = !request.topics || (c->version == 0 && request.topics->empty());
   if (all) {
     for (const auto& [name, state] : metadata.topics()) {
-      if (!state.deleting) describe(state);
+      if (!state.deleting && metadata.whole(name)) describe(state);
     }
     return Reply(call, response);
   }
   for (const MetadataRequest::Topic& asked : *request.topics) {
     const replication::TopicState* state =
         asked.name ? FindTopic(*asked.name) : metadata.FindTopic(asked.topic_id);
-    if (state != nullptr && !state->deleting) {
+    if (state != nullptr && !state->deleting && metadata.whole(state->name)) {
       describe(*state);
       continue;
     }
@@ -128,6 +128,9 @@ void FrontEnd::Impl::Handle(CallId call, MetadataRequest&& request) {
     to.error_code = asked.name ? ErrorCode::kUnknownTopicOrPartition : ErrorCode::kUnknownTopicId;
     if (asked.name && !replication::ValidTopicName(*asked.name)) {
       to.error_code = ErrorCode::kInvalidTopicException;
+    } else if (state != nullptr && !state->deleting) {
+      to.name = state->name;
+      to.error_code = ErrorCode::kLeaderNotAvailable;  // as Kafka of a topic that is just there
     } else if (asked.name && options_.auto_create_topics && request.allow_auto_topic_creation) {
       if (*asked.name == kOffsetsTopic) {
         CreateImplicitly(kOffsetsTopic, options_.groups.partitions, OffsetsReplicas());

@@ -91,6 +91,10 @@ class Metadata {
   virtual const std::map<std::string, TopicState>& topics() const = 0;
   virtual const std::map<BrokerId, BrokerState>& brokers() const = 0;  // registered now
   virtual const TopicState* FindTopic(const Uuid& id) const = 0;
+  // All partitions that the topic had when it came to be known have been read. Before that topics()
+  // may show the first ones alone: a client would take these for all there are, and put its keys
+  // into the wrong ones.
+  virtual bool whole(const std::string& topic) const = 0;
 };
 
 // Requests of an operator or client; each is answered by one AdminDone.

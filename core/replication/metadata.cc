@@ -135,7 +135,10 @@ void MetadataCache::Done(const Key& key) {
   Count(key.first, -1);
   if (again) Want(key.first, key.second);
   const Node node = ParseNode(key.first);
-  if (OfPartition(node)) Publish(node.topic, node.partition);
+  if (OfPartition(node)) {
+    Publish(node.topic, node.partition);
+    NoteWhole(node.topic);
+  }
   if (reading_all_ && wanted_.empty() && under_way_.empty()) {
     reading_all_ = false;
     complete_ = true;
@@ -290,6 +293,7 @@ void MetadataCache::Remove(const Node& node, const std::string& path) {
       auto at = entries_.find(node.topic);
       if (at == entries_.end()) return;
       at->second.record.reset();
+      at->second.whole = false;
       for (auto& [partition, entry] : at->second.partitions) {
         // Nothing is left under a node that is gone.
         entry.present = entry.replicas_node = entry.isr_node = entry.leader_node = false;
@@ -459,6 +463,26 @@ void MetadataCache::PublishTopic(const std::string& topic) {
   if (state.partitions.empty()) return;
   topic_names_[state.id] = topic;
   topics_.emplace(topic, std::move(state));
+}
+
+// What a transition has created is known before anything of it is read, so no partition of it is
+// still unknown here.
+void MetadataCache::NoteWhole(const std::string& topic) {
+  auto at = entries_.find(topic);
+  if (at == entries_.end() || at->second.whole) return;
+  // From the end, since they are read from the beginning: mostly the first one that is looked at
+  // says no.
+  for (auto entry = at->second.partitions.rbegin(); entry != at->second.partitions.rend();
+       ++entry) {
+    if (entry->second.unread > 0 && !entry->second.view.has_value()) return;
+  }
+  at->second.whole = true;
+  Touch();
+}
+
+bool MetadataCache::whole(const std::string& topic) const {
+  auto at = entries_.find(topic);
+  return at != entries_.end() && at->second.whole;
 }
 
 const TopicState* MetadataCache::FindTopic(const Uuid& id) const {

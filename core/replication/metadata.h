@@ -36,6 +36,7 @@ class MetadataCache : public Metadata {
   const std::map<std::string, TopicState>& topics() const override { return topics_; }
   const std::map<BrokerId, BrokerState>& brokers() const override { return brokers_; }
   const TopicState* FindTopic(const Uuid& id) const override;
+  bool whole(const std::string& topic) const override;
 
   // Null if it is not known as a whole, or part of it is being read anew.
   const PartitionView* FindPartition(const std::string& topic, int32_t partition) const;
@@ -116,6 +117,7 @@ class MetadataCache : public Metadata {
     std::optional<TopicRecord> record;
     int32_t version = 0;
     bool reassigned = false;
+    bool whole = false;  // has been, since its record came to be known
     std::map<int32_t, PartitionEntry> partitions;
   };
   using Key = std::pair<std::string, bool>;  // path, children
@@ -127,6 +129,7 @@ class MetadataCache : public Metadata {
   void Remove(const Node& node, const std::string& path);
   void Publish(const std::string& topic, int32_t partition);
   void PublishTopic(const std::string& topic);
+  void NoteWhole(const std::string& topic);
   PartitionEntry& EntryOf(const Node& node);
   bool ViewOf(const std::string& topic, const TopicEntry& entry, int32_t partition,
               PartitionView* view) const;

@@ -495,12 +495,26 @@ TEST(Broker, ARequestThatComesWithoutASessionIsAnsweredAtItsDeadline) {
 
 TEST(Broker, ATopicOfManyPartitionsIsVisibleOnlyWhenItIsWhole) {
   Cluster cluster(2);
+  // As clients see it, after each word of the coordination service.
+  size_t partly = 0;
+  cluster.on_frame = [&](int32_t, const Bytes&) {
+    for (int32_t id = 1; id <= 2; ++id) {
+      const Metadata& metadata = cluster.broker(id).metadata();
+      auto at = metadata.topics().find("big");
+      if (at == metadata.topics().end() || at->second.partitions.size() == 400) continue;
+      ++partly;
+      EXPECT_FALSE(metadata.whole("big")) << at->second.partitions.size();
+    }
+    return true;
+  };
 
   ASSERT_EQ(
       cluster.Admin(1, CreateTopic{.topic = "big", .partitions = 400, .replication_factor = 1}),
       AdminError::kNone);
 
   EXPECT_EQ(cluster.broker(1).metadata().topics().at("big").partitions.size(), 400u);
+  EXPECT_TRUE(cluster.broker(1).metadata().whole("big"));
+  EXPECT_GT(partly, 0u);
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Leader("big", 399) != -1; }));
   ASSERT_EQ(cluster.Admin(2, DeleteTopic{"big"}), AdminError::kNone);
   EXPECT_THAT(cluster.Logs(1), IsEmpty());
