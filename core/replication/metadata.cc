@@ -135,10 +135,8 @@ void MetadataCache::Done(const Key& key) {
   Count(key.first, -1);
   if (again) Want(key.first, key.second);
   const Node node = ParseNode(key.first);
-  if (OfPartition(node)) {
-    Publish(node.topic, node.partition);
-    NoteWhole(node.topic);
-  }
+  if (OfPartition(node)) Publish(node.topic, node.partition);
+  if (OfPartition(node) || node.kind == Kind::kTopic) NoteWhole(node.topic);
   if (reading_all_ && wanted_.empty() && under_way_.empty()) {
     reading_all_ = false;
     complete_ = true;
@@ -469,7 +467,10 @@ void MetadataCache::PublishTopic(const std::string& topic) {
 // still unknown here.
 void MetadataCache::NoteWhole(const std::string& topic) {
   auto at = entries_.find(topic);
-  if (at == entries_.end() || at->second.whole) return;
+  if (at == entries_.end() || at->second.whole || at->second.partitions.empty()) return;
+  // Of a topic that is created in several transitions, the first ones may have been read before the
+  // next one comes.
+  if (!at->second.record.has_value() || at->second.record->creator) return;
   // From the end, since they are read from the beginning: mostly the first one that is looked at
   // says no.
   for (auto entry = at->second.partitions.rbegin(); entry != at->second.partitions.rend();

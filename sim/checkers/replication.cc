@@ -606,8 +606,8 @@ void Replication::OnView(uint32_t server, uint64_t incarnation, const PartitionI
     }
     Extend(server, id, p, replica, view.high_watermark);
     CheckIsrHolds(id, p);
-    // A leader that commits and drops its replica in one step has told its followers, too.
   } else if (view.high_watermark > p->ghost.end && !IsGone(id, p->topic)) {
+    // Gone: a leader that commits and drops its replica in one step has told its followers, too.
     Fail("high-watermark-was-committed",
          absl::StrCat("server ", server + 1, " follows ", Name(id, *p), " with high watermark ",
                       view.high_watermark, ", and it is committed up to ", p->ghost.end));

@@ -520,6 +520,30 @@ TEST(Broker, ATopicOfManyPartitionsIsVisibleOnlyWhenItIsWhole) {
   EXPECT_THAT(cluster.Logs(1), IsEmpty());
 }
 
+// All that there is of it may have been read before the next transition comes.
+TEST(Broker, ATopicThatIsBeingCreatedIsNotWhole) {
+  Cluster cluster(1);
+  const BrokerEpoch self = cluster.broker(1).metadata().brokers().at({1}).incarnation;
+  TopicRecord record{.id = {1, 2}, .creator = self};
+  const auto add = [&](int32_t partition) {
+    cluster.client.Create(PartitionPath("t", partition));
+    cluster.client.Create(ReplicasPath("t", partition), 0, Encode(ReplicasRecord{{{1}}, {}, {}}));
+    cluster.client.Create(IsrPath("t", partition), 0, Encode(IsrRecord{{-1}, {{{1}, self}}}));
+  };
+  cluster.client.Create(TopicPath("t"), 0, Encode(record));
+  cluster.client.Create(TopicIdPath("t", record.id));
+  add(0);
+  cluster.Advance(Milliseconds(100));
+  EXPECT_FALSE(cluster.broker(1).metadata().whole("t"));
+
+  add(1);
+  record.creator = {};
+  cluster.client.Set(TopicPath("t"), Encode(record));
+  cluster.Advance(Milliseconds(100));
+  EXPECT_TRUE(cluster.broker(1).metadata().whole("t"));
+  EXPECT_EQ(cluster.broker(1).metadata().topics().at("t").partitions.size(), 2u);
+}
+
 TEST(Broker, HalfOfACreationWhoseCreatorIsGoneIsRemoved) {
   Cluster cluster(1);
   cluster.client.Create("/brokers/topics/half", 0,
