@@ -30,7 +30,7 @@ inline records::Batch MakeBatch(int64_t base, int32_t epoch, int32_t count, size
   records::BatchBuilder builder;
   for (int32_t i = 0; i < count; ++i) {
     builder.Add(timestamp, std::nullopt,
-                std::string(size, static_cast<char>('a' + (base + i + epoch) % 26)));
+                std::string(size, static_cast<char>('a' + (base % 26 + i + epoch) % 26)));
   }
   return records::AssignOffsets(
       builder.Build(), {.base_offset = base, .leader_epoch = epoch, .max_timestamp = timestamp});
