@@ -180,6 +180,9 @@ class FrontEnd::Impl {
 
   struct ProduceCall {
     ProduceResponse response;
+    // To which the records of the partitions that are left may be decompressed, all together: this
+    // happens on the one thread, and nobody else has it meanwhile.
+    size_t decompressed_bytes_left = 0;
     size_t left = 0;
     bool silent = false;  // acks=0
     bool failed = false;
@@ -194,7 +197,7 @@ class FrontEnd::Impl {
   void Handle(CallId call, ProduceRequest&& request);
   void ProduceOne(const ProduceRequest& request, int16_t version, const std::string& topic,
                   const ProduceRequest::Partition& from, uint64_t produce,
-                  ProduceResponse::Partition* to);
+                  size_t* decompressed_bytes_left, ProduceResponse::Partition* to);
   void OnProduceDone(const PartitionId& partition,
                      const replication::PartitionOutput::ProduceDone& done);
   void FinishPart(uint64_t produce, ErrorCode error, int64_t base_offset);

@@ -1,5 +1,6 @@
 // ListOffsets, OffsetForLeaderEpoch, DeleteRecords: where records begin and end.
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -55,6 +56,12 @@ int32_t EpochAt(const replication::Partition& partition, int64_t offset, int16_t
 
 void FrontEnd::Impl::Handle(CallId call, ListOffsetsRequest&& request) {
   const int16_t version = FindCall(call)->version;
+  std::map<std::pair<std::string_view, int32_t>, int> times;
+  for (const auto& topic : request.topics) {
+    for (const auto& partition : topic.partitions) {
+      ++times[{topic.name, partition.partition_index}];
+    }
+  }
   {
     ListOffsetsCall& list = list_offsets_[call];
     list.left = 1;
@@ -74,6 +81,11 @@ void FrontEnd::Impl::Handle(CallId call, ListOffsetsRequest&& request) {
           FindLed(request.topics[t].name, from.partition_index, from.current_leader_epoch);
       to.error_code = led.error;
       if (led.error != ErrorCode::kNone) continue;
+      // As in Kafka. A search by time opens a batch: once for each that there is will do.
+      if (times.at({request.topics[t].name, from.partition_index}) > 1) {
+        to.error_code = ErrorCode::kInvalidRequest;
+        continue;
+      }
       const replication::Partition& partition = *led.partition;
       // A new leader's high watermark may lag behind what its predecessor told: KIP-207.
       if (from.timestamp != kEarliest && !partition.high_watermark_is_current()) {

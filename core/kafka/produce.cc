@@ -11,6 +11,10 @@ namespace lockstep::kafka {
 namespace {
 
 constexpr int16_t kOldestBatchVersion = 3;  // before it, messages had another format
+// What the records of a request may be decompressed to: the first, and the second for each byte of
+// the records as they are sent. Half a second's work, beyond what it takes to receive them.
+constexpr size_t kDecompressedBytes = size_t{64} << 20;
+constexpr size_t kDecompressedBytesPerByte = 4;
 
 ErrorCode ToErrorCode(replication::ProduceError error) {
   switch (error) {
@@ -39,24 +43,29 @@ void FrontEnd::Impl::Handle(CallId call, ProduceRequest&& request) {
   ProduceCall& produce = produces_[call];
   produce.silent = request.acks == 0;
   std::vector<uint64_t> parts;
+  size_t sent = 0;
   for (size_t t = 0; t < request.topic_data.size(); ++t) {
     produce.response.responses.push_back({.name = request.topic_data[t].name});
     for (size_t p = 0; p < request.topic_data[t].partition_data.size(); ++p) {
       produce.response.responses[t].partition_responses.push_back(
           {.index = request.topic_data[t].partition_data[p].index, .base_offset = -1});
+      const auto& records = request.topic_data[t].partition_data[p].records;
+      if (records) sent += records->size();
       parts.push_back(++last_produce_);
       produce_parts_[last_produce_] = {.call = call, .topic = t, .partition = p};
     }
   }
+  produce.decompressed_bytes_left = kDecompressedBytes + kDecompressedBytesPerByte * sent;
   // One more than there are, so that it does not end before all have begun.
   produce.left = parts.size() + 1;
   size_t next = 0;
   for (size_t t = 0; t < request.topic_data.size(); ++t) {
     for (size_t p = 0; p < request.topic_data[t].partition_data.size(); ++p) {
       // Found anew each time: what one of them ends may rehash the table.
+      ProduceCall& now = produces_.at(call);
       ProduceOne(request, version, request.topic_data[t].name,
                  request.topic_data[t].partition_data[p], parts[next++],
-                 &produces_.at(call).response.responses[t].partition_responses[p]);
+                 &now.decompressed_bytes_left, &now.response.responses[t].partition_responses[p]);
     }
   }
   if (--produces_.at(call).left == 0) FinishProduce(call);
@@ -64,7 +73,8 @@ void FrontEnd::Impl::Handle(CallId call, ProduceRequest&& request) {
 
 void FrontEnd::Impl::ProduceOne(const ProduceRequest& request, int16_t version,
                                 const std::string& topic, const ProduceRequest::Partition& from,
-                                uint64_t produce, ProduceResponse::Partition* to) {
+                                uint64_t produce, size_t* decompressed_bytes_left,
+                                ProduceResponse::Partition* to) {
   if (request.acks < -1 || request.acks > 1) {
     return FinishPart(produce, ErrorCode::kInvalidRequiredAcks, -1);
   }
@@ -84,11 +94,14 @@ void FrontEnd::Impl::ProduceOne(const ProduceRequest& request, int16_t version,
 
   const ProduceRules rules = {.version = version,
                               .batch_bytes_max = BatchBytesMax(topic),
+                              .decompressed_bytes_max = std::min(
+                                  ProduceRules().decompressed_bytes_max, *decompressed_bytes_left),
                               .timestamp_before_max_ms = options_.timestamp_before_max_ms,
                               .timestamp_after_max_ms = options_.timestamp_after_max_ms,
                               .now_ms = UnixMs()};
   const ProduceCheck check =
       ValidateForProduce(from.records ? from.records->Joined() : Bytes(), rules);
+  *decompressed_bytes_left -= check.decompressed_bytes;
   if (!check.ok()) {
     to->error_message = std::string(check.message);
     for (const RecordError& error : check.record_errors) {

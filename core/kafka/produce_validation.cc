@@ -151,12 +151,14 @@ Refusal Judge(const Bytes& bytes, const ProduceRules& rules, ProduceCheck* check
   const absl::StatusOr<std::string_view> opened =
       OpenRecords(check->header, check->batch, rules.decompressed_bytes_max, &scratch);
   if (absl::IsResourceExhausted(opened.status())) {
+    check->decompressed_bytes = rules.decompressed_bytes_max;
     return {ErrorCode::kMessageTooLarge, "the records of the batch decompress to too many bytes"};
   }
   // Not CORRUPT_MESSAGE, which asks for a retry: the CRC says that it was sent like this.
   if (!opened.ok()) {
     return {ErrorCode::kInvalidRecord, "the records of the batch cannot be decompressed"};
   }
+  check->decompressed_bytes = scratch.size();
   return JudgeRecords(check->header, *opened, rules, check);
 }
 

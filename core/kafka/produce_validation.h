@@ -58,6 +58,10 @@ struct ProduceCheck {
   // OffsetAssignment::max_timestamp: the latest of the records' times, or the leader's.
   int64_t max_timestamp = records::kNoTimestamp;
 
+  // What it took to open the records: 0 if they are not compressed, and decompressed_bytes_max if
+  // they were too much.
+  size_t decompressed_bytes = 0;
+
   bool ok() const { return error == ErrorCode::kNone; }
 };
 

@@ -50,6 +50,12 @@ inline bool TakeVarlong(std::string_view* from, int64_t* value) {
 
 // The same for a number of 32 bits.
 inline bool TakeVarint(std::string_view* from, int32_t* value) {
+  // Nearly all are of one byte, and a batch may have millions of them.
+  if (!from->empty() && static_cast<unsigned char>(from->front()) < 0x80) {
+    *value = static_cast<int32_t>(UnZigZag(static_cast<unsigned char>(from->front())));
+    from->remove_prefix(1);
+    return true;
+  }
   uint32_t bits = 0;
   for (size_t i = 0; i < kVarintBytesMax && i < from->size(); ++i) {
     const auto byte = static_cast<unsigned char>((*from)[i]);

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <memory>
@@ -389,6 +390,50 @@ TEST_F(BrokerRoleTest, BadProducesAreRefusedWithTheirReason) {
   Client large(&host_);
   large.Send(ProduceOf("t", {std::string(2 << 20, 'x')}), 9);
   EXPECT_TRUE(large.closed());
+}
+
+// A few kilobytes that take a second to open, twenty times: the session would end meanwhile.
+TEST_F(BrokerRoleTest, WhatARequestDecompressesToIsBounded) {
+  CreateTopic("t");
+  records::BatchBuilder builder;
+  builder.Add(1'700'000'000'000, std::nullopt, std::string(40 << 20, '\0'));
+  const records::Batch batch = builder.Build();
+  records::BatchHeader header = records::HeaderOf(batch);
+  header.attributes = static_cast<uint16_t>(records::Compression::kZstd);
+  std::string content(ZSTD_compressBound(batch.records.size()), '\0');
+  content.resize(ZSTD_compress(content.data(), content.size(), batch.records.data(),
+                               batch.records.size(), /*compressionLevel=*/1));
+  const Bytes bomb = records::SealBatch(header, Bytes::Copy(content)).Join();
+
+  kafka::ProduceRequest request = ProduceOf("t", {"a"});
+  auto& partitions = request.topic_data[0].partition_data;
+  const kafka::Records plain = *partitions[0].records;
+  partitions = {{.index = 0, .records = kafka::Records(bomb)},
+                {.index = 0, .records = kafka::Records(bomb)},
+                {.index = 0, .records = plain}};
+  for (int repeated = 0; repeated < 2; ++repeated) {
+    const auto response = client_->Call<kafka::ProduceResponse>(request, 9);
+    ASSERT_THAT(response.responses, SizeIs(1));
+    std::vector<ErrorCode> errors;
+    for (const auto& partition : response.responses[0].partition_responses) {
+      errors.push_back(partition.error_code);
+    }
+    EXPECT_THAT(errors,
+                ElementsAre(ErrorCode::kNone, ErrorCode::kMessageTooLarge, ErrorCode::kNone));
+  }
+}
+
+TEST_F(BrokerRoleTest, APartitionIsListedOncePerRequest) {
+  CreateTopic("t");
+  kafka::ListOffsetsRequest request;
+  request.topics.push_back({.name = "t"});
+  request.topics[0].partitions = {{.partition_index = 0, .timestamp = -1},
+                                  {.partition_index = 0, .timestamp = -2}};
+  const auto response = client_->Call<kafka::ListOffsetsResponse>(request, 6);
+  ASSERT_THAT(response.topics, SizeIs(1));
+  for (const auto& partition : response.topics[0].partitions) {
+    EXPECT_EQ(partition.error_code, ErrorCode::kInvalidRequest);
+  }
 }
 
 TEST_F(BrokerRoleTest, OffsetsAreListedByTime) {
