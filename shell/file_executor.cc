@@ -233,6 +233,10 @@ int FileExecutor::Read(const FileOp& op, FileDone* done) {
 }
 
 int FileExecutor::Create(const FileOp& op) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!MakeRoom()) return errno;
+  }
   const int fd =
       ::openat(directory_fd_, op.file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) return errno;
@@ -243,10 +247,11 @@ int FileExecutor::Create(const FileOp& op) {
     return error;
   }
   std::lock_guard lock(mutex_);
-  CloseLeastRecentlyUsed();
   Close(op.file);
-  const auto file = open_.emplace(op.file, OpenFile{.fd = fd, .dirty = true}).first;
+  const auto file =
+      open_.emplace(op.file, OpenFile{.fd = fd, .dirty = true, .last_use = ++uses_}).first;
   file->second.name = &file->first;
+  dirty_[file->second.last_use] = &file->second;
   return 0;
 }
 
@@ -292,7 +297,10 @@ int FileExecutor::Sync(const FileOp& op) {
   std::lock_guard lock(mutex_);
   // What was written meanwhile is perhaps not on the disk.
   if (file->writes != writes) return 0;
-  if (std::exchange(file->dirty, false)) clean_[file->last_use] = file.get();
+  if (std::exchange(file->dirty, false)) {
+    dirty_.erase(file->last_use);
+    clean_[file->last_use] = file.get();
+  }
   return 0;
 }
 
@@ -340,16 +348,17 @@ FileExecutor::OpenFile* FileExecutor::Open(const std::string& name) {
   std::lock_guard lock(mutex_);
   auto found = open_.find(name);
   if (found == open_.end()) {
-    CloseLeastRecentlyUsed();
+    if (!MakeRoom()) return nullptr;
     const int fd = ::openat(directory_fd_, name.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0) return nullptr;
     found = open_.emplace(name, OpenFile{.fd = fd}).first;
     found->second.name = &found->first;
   }
   OpenFile* file = &found->second;
-  clean_.erase(file->last_use);
+  auto& by_use = file->dirty ? dirty_ : clean_;
+  by_use.erase(file->last_use);
   file->last_use = ++uses_;
-  if (!file->dirty) clean_[file->last_use] = file;
+  by_use[file->last_use] = file;
   ++file->users;
   return file;
 }
@@ -359,6 +368,7 @@ void FileExecutor::MarkWritten(OpenFile* file) {
   file->dirty = true;
   ++file->writes;
   clean_.erase(file->last_use);
+  dirty_[file->last_use] = file;
 }
 
 void FileExecutor::Close(const std::string& name) {
@@ -367,14 +377,23 @@ void FileExecutor::Close(const std::string& name) {
   LS_CHECK_EQ(found->second.users, 0);
   ::close(found->second.fd);
   clean_.erase(found->second.last_use);
+  dirty_.erase(found->second.last_use);
   open_.erase(found);
 }
 
-void FileExecutor::CloseLeastRecentlyUsed() {
-  if (open_.size() < open_files_max_) return;
-  const auto unused = std::find_if(clean_.begin(), clean_.end(),
-                                   [](const auto& one) { return one.second->users == 0; });
-  if (unused != clean_.end()) Close(std::string(*unused->second->name));
+bool FileExecutor::MakeRoom() {
+  if (open_.size() < open_files_max_) return true;
+  const auto is_unused = [](const auto& one) { return one.second->users == 0; };
+  if (const auto clean = std::find_if(clean_.begin(), clean_.end(), is_unused);
+      clean != clean_.end()) {
+    Close(std::string(*clean->second->name));
+  } else if (const auto dirty = std::find_if(dirty_.begin(), dirty_.end(), is_unused);
+             dirty != dirty_.end()) {
+    // The others wait for it; but without descriptors there is nothing that they could do.
+    if (::fdatasync(dirty->second->fd) != 0) return false;
+    Close(std::string(*dirty->second->name));
+  }
+  return true;
 }
 
 }  // namespace lockstep::shell

@@ -13,7 +13,8 @@ namespace lockstep::shell {
 
 class FileExecutor {
  public:
-  // Requires: `path` is a directory. Keeps about so many files open that could be closed.
+  // Requires: `path` is a directory. No more than `open_files_max` files stay open, but for those
+  // that operations under way use.
   explicit FileExecutor(std::string path, size_t open_files_max = kOpenFilesMax);
   ~FileExecutor();
   FileExecutor(const FileExecutor&) = delete;
@@ -31,8 +32,8 @@ class FileExecutor {
 
   struct OpenFile {
     int fd = -1;
-    // Written to since the last sync. Such a file stays open: an error of the write-back is
-    // reported to those who have the file open, and may be forgotten when nobody has.
+    // Written to since the last sync. Such a file is synced before it is closed: an error of the
+    // write-back is reported to those who have the file open, and may be forgotten when nobody has.
     bool dirty = false;
     uint64_t writes = 0;  // ever
     int users = 0;        // operations under way: it stays open for them
@@ -61,7 +62,8 @@ class FileExecutor {
   void Close(const std::string& name);
   // Everything open in the subdirectory is now reached by its new name.
   void MoveOpen(const std::string& subdirectory, const std::string& target);
-  void CloseLeastRecentlyUsed();
+  // So that one more may be opened. False with errno set if a file could not be synced for it.
+  bool MakeRoom();
 
   const std::string path_;
   const size_t open_files_max_;
@@ -70,9 +72,9 @@ class FileExecutor {
 
   std::mutex mutex_;  // guards what follows
   std::map<std::string, OpenFile> open_;
-  // Those that may be closed, by their last use. A broker of many partitions has thousands that may
-  // not, among which nobody should search.
+  // By their last use. What is clean is closed first: it costs nothing.
   std::map<uint64_t, OpenFile*> clean_;
+  std::map<uint64_t, OpenFile*> dirty_;
   uint64_t uses_ = 0;
 };
 

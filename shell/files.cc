@@ -15,13 +15,6 @@ using storage::FileDone;
 using storage::FileOp;
 using storage::OpKind;
 
-namespace {
-
-// Of partition logs: a consumer of many partitions should find their files open.
-constexpr size_t kOpenLogFilesMax = 512;
-
-}  // namespace
-
 // One thread, for all that happens in one directory.
 class Files::Worker {
  public:
@@ -97,8 +90,8 @@ class Files::Worker {
 // Several threads for one directory.
 class Files::Pool {
  public:
-  Pool(const std::string& path, Completions* completions)
-      : executor_(path, kOpenLogFilesMax), completions_(completions) {
+  Pool(const std::string& path, size_t open_files_max, Completions* completions)
+      : executor_(path, open_files_max), completions_(completions) {
     for (Lane& lane : lanes_) lane.thread = std::thread([this, &lane] { Run(&lane); });
   }
 
@@ -217,11 +210,11 @@ void Files::Completions::Publish(std::vector<FileDone>* batch) {
 }
 
 Files::Files(const std::string& data_dir, const std::string& log_dir, const std::string& logs_dir,
-             std::function<void()> wake) {
+             size_t open_logs_max, std::function<void()> wake) {
   completions_.wake = std::move(wake);
   data_ = std::make_unique<Worker>(data_dir, &completions_);
   log_ = std::make_unique<Worker>(log_dir, &completions_);
-  if (!logs_dir.empty()) logs_ = std::make_unique<Pool>(logs_dir, &completions_);
+  if (!logs_dir.empty()) logs_ = std::make_unique<Pool>(logs_dir, open_logs_max, &completions_);
 }
 
 Files::~Files() = default;

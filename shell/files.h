@@ -25,11 +25,11 @@ class Files {
  public:
   // `wake` is called on a disk thread when Take has something to take, once until it was taken. The
   // directories exist; the first two may be the same one. Without `logs_dir` (empty) there are no
-  // partition logs.
+  // partition logs; of their files `open_logs_max` stay open.
   Files(const std::string& data_dir, const std::string& log_dir, const std::string& logs_dir,
-        std::function<void()> wake);
+        size_t open_logs_max, std::function<void()> wake);
   Files(const std::string& data_dir, const std::string& log_dir, std::function<void()> wake)
-      : Files(data_dir, log_dir, "", std::move(wake)) {}
+      : Files(data_dir, log_dir, "", 0, std::move(wake)) {}
   // Carries out what has been submitted, and then ends.
   ~Files();
 

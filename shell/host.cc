@@ -41,13 +41,31 @@ uint64_t RandomNumber() {
   return number;
 }
 
-// A broker keeps the newest files of each partition open, and clients come by the thousand: as many
-// descriptors as the system grants.
-void RaiseDescriptorLimit() {
+// How the descriptors of the process are shared out. Clients come by the thousand, and a broker
+// keeps the newest files of each partition open; neither may take what the server cannot do
+// without, since a file that cannot be opened stops it.
+struct Descriptors {
+  size_t limit = 0;        // RLIMIT_NOFILE, raised as far as it may be
+  size_t log_files = 0;    // files of partition logs
+  size_t connections = 0;  // of clients, and of brokers to this one
+};
+// The journal, snapshots, directories, listeners, the other servers, dials, and room to refuse.
+constexpr size_t kDescriptorsKept = 96;
+constexpr size_t kDescriptorsMin = 256;
+constexpr size_t kDescriptorsMax = 1 << 20;
+
+Descriptors ShareDescriptors(bool broker) {
   rlimit limit;
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  LS_CHECK_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   limit.rlim_cur = limit.rlim_max;
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
+  LS_CHECK_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  Descriptors descriptors{.limit = std::min<rlim_t>(limit.rlim_cur, kDescriptorsMax)};
+  if (descriptors.limit < kDescriptorsMin) return descriptors;
+  const size_t shared = descriptors.limit - kDescriptorsKept;
+  descriptors.log_files = broker ? shared / 2 : 0;
+  descriptors.connections = shared - descriptors.log_files;
+  return descriptors;
 }
 
 }  // namespace
@@ -64,7 +82,17 @@ Host::Clocks Host::ReadClocks() {
 // ---- Starting ----------------------------------------------------------------------------------
 
 absl::Status Host::Open() {
-  RaiseDescriptorLimit();
+  const Descriptors descriptors = ShareDescriptors(config_.broker_listener.has_value());
+  if (descriptors.limit < kDescriptorsMin) {
+    return absl::FailedPreconditionError(
+        "this process may open " + std::to_string(descriptors.limit) +
+        " files, and needs at least " + std::to_string(kDescriptorsMin) +
+        ": raise the limit (ulimit -n; LimitNOFILE of systemd)");
+  }
+  log_.Write(LogLevel::kInfo, "open-files",
+             {{"limit", std::to_string(descriptors.limit)},
+              {"connections", std::to_string(descriptors.connections)},
+              {"log_files", std::to_string(descriptors.log_files)}});
   absl::StatusOr<DataDirectory> data = DataDirectory::Open(config_.data_dir);
   if (!data.ok()) return data.status();
   directories_.push_back(*std::move(data));
@@ -85,10 +113,12 @@ absl::Status Host::Open() {
   options.connect_timeout = config_.connect_timeout;
   options.peer_silence_max =
       std::max(Seconds(5), config_.tick * static_cast<int64_t>(config_.sync_limit));
+  options.connections_max = descriptors.connections;
   options.listen_backlog = static_cast<int>(config_.client_listen_backlog);
   sockets_ = std::make_unique<Sockets>(&io_, &log_, options,
                                        [this](const server::Input& input) { Step(input); });
   files_ = std::make_unique<Files>(config_.data_dir, config_.log_dir, partitions_dir,
+                                   descriptors.log_files,
                                    [this] { asio::post(io_, [this] { StepFileCompletions(); }); });
   StartServer();
 

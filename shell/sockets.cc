@@ -204,12 +204,18 @@ void Sockets::OnAccept(Listener* listener, Error error, Tcp::socket socket) {
     });
     return;
   }
+  const bool ensemble =
+      listener->kind == LinkKind::kElection || listener->kind == LinkKind::kLearner;
+  if (!ensemble && connections_.size() >= options_.connections_max) {
+    NoteRefused(*listener);
+    return Accept(listener);  // `socket` is closed on the way
+  }
   Tcp::endpoint remote = socket.remote_endpoint(error);
   if (!error) {
     const ConnectionId id{ConnectionId::kAccepted | ++accepted_};
     SetOption(socket.native_handle(), IPPROTO_TCP, TCP_NODELAY, 1);
     SetOption(socket.native_handle(), SOL_SOCKET, SO_KEEPALIVE, 1);
-    if (listener->kind == LinkKind::kElection || listener->kind == LinkKind::kLearner) {
+    if (ensemble) {
       SetOption(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT,
                 static_cast<int>(options_.peer_silence_max.Milliseconds()));
     }
@@ -220,6 +226,19 @@ void Sockets::OnAccept(Listener* listener, Error error, Tcp::socket socket) {
     receive_(server::Accepted{id, listener->kind, Describe(remote.address()), remote.port()});
   }
   Accept(listener);
+}
+
+// Whoever holds so many tries again and again: once in ten seconds is enough to say.
+void Sockets::NoteRefused(const Listener& listener) {
+  ++refused_;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < refused_told_ + std::chrono::seconds(10)) return;
+  refused_told_ = now;
+  log_.Write(LogLevel::kWarning, "too-many-connections",
+             {{"port", ToString(listener.kind)},
+              {"connections", std::to_string(connections_.size())},
+              {"refused", std::to_string(std::exchange(refused_, 0))},
+              {"reason", "the limit of open files (ulimit -n) leaves room for no more"}});
 }
 
 // ---- Dialing -----------------------------------------------------------------------------------

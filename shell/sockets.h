@@ -35,6 +35,9 @@ struct SocketOptions {
   Duration linger_max = Seconds(5);
   // A receiver that leaves more than this unsent is cut off.
   uint64_t unsent_bytes_max = 256 << 20;
+  // Of clients and brokers that are accepted; more are closed at once, so that there are
+  // descriptors left for files and for the other servers of the ensemble.
+  size_t connections_max = SIZE_MAX;
   int listen_backlog = 0;  // 0 = the system's greatest
 };
 
@@ -71,6 +74,7 @@ class Sockets {
 
   void Accept(Listener* listener);
   void OnAccept(Listener* listener, Error error, Tcp::socket socket);
+  void NoteRefused(const Listener& listener);
 
   void OnResolved(ConnectionId id, Error error, std::vector<Tcp::endpoint> endpoints);
   void ConnectToNext(ConnectionId id);
@@ -96,6 +100,8 @@ class Sockets {
 
   std::vector<std::unique_ptr<Listener>> listeners_;
   uint64_t accepted_ = 0;
+  uint64_t refused_ = 0;  // since that was last told
+  std::chrono::steady_clock::time_point refused_told_;
   absl::flat_hash_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   // Connections with something to write or to close in the next Flush; a connection is here once.
   std::vector<ConnectionId> dirty_;

@@ -45,6 +45,16 @@ class FileExecutorTest : public testing::Test {
     return std::string(
         Run({.kind = OpKind::kRead, .file = file, .offset = offset, .size = size}).data.view());
   }
+  // How many of the directory's files this process has open.
+  int OpenFiles() {
+    const std::string directory = std::filesystem::canonical(path_).string() + "/";
+    int open = 0;
+    for (const auto& fd : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      if (std::filesystem::read_symlink(fd, gone).string().starts_with(directory)) ++open;
+    }
+    return open;
+  }
   std::vector<std::string> List() { return Run({.kind = OpKind::kList}).names; }
 
   const std::string path_ = testing::TempDir() + "/file_executor_test";
@@ -217,12 +227,30 @@ TEST_F(FileExecutorTest, ManyFilesDoNotStayOpen) {
     ASSERT_EQ(Create(name), FileError::kNone);
     ASSERT_EQ(Run({.kind = OpKind::kSync, .file = name}).error, FileError::kNone);
   }
-  int open = 0;
-  for (const auto& fd : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    if (std::filesystem::read_symlink(fd, gone).string().starts_with(path_ + "/")) ++open;
+  EXPECT_EQ(OpenFiles(), 16);
+}
+
+TEST_F(FileExecutorTest, FilesThatWereNotSyncedDoNotStayOpenEither) {
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "f" + std::to_string(i);
+    ASSERT_EQ(Create(name), FileError::kNone);
+    ASSERT_EQ(Write(name, 0, {name}), FileError::kNone);
   }
-  EXPECT_LE(open, 17);
+  EXPECT_EQ(OpenFiles(), 16);
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "f" + std::to_string(i);
+    EXPECT_EQ(Read(name), name);
+    EXPECT_EQ(Run({.kind = OpKind::kSync, .file = name}).error, FileError::kNone);
+  }
+  EXPECT_EQ(OpenFiles(), 16);
+}
+
+TEST_F(FileExecutorTest, AFileThatCannotBeSyncedIsNotClosedForAnother) {
+  // Takes everything, and cannot be synced.
+  std::filesystem::create_symlink("/dev/null", path_ + "/null");
+  ASSERT_EQ(Write("null", 0, {"x"}), FileError::kNone);
+  for (int i = 1; i < 16; ++i) ASSERT_EQ(Create("f" + std::to_string(i)), FileError::kNone);
+  EXPECT_EQ(Create("f16"), FileError::kIo);
 }
 
 TEST_F(FileExecutorTest, FullDiskIsToldApart) {
@@ -303,7 +331,7 @@ TEST_F(FilesTest, DirectoriesAreApart) {
 TEST_F(FilesTest, FilesOfPartitionLogsKeepTheirOrderOnSeveralThreads) {
   std::filesystem::create_directories(path_ + "/logs");
   std::binary_semaphore wake(0);
-  Files files(path_ + "/data", path_ + "/log", path_ + "/logs", [&] { wake.release(); });
+  Files files(path_ + "/data", path_ + "/log", path_ + "/logs", 64, [&] { wake.release(); });
   constexpr uint64_t kRounds = 200;
   constexpr int kFilesCount = 5;
   std::vector<FileOp> ops;

@@ -291,6 +291,32 @@ TEST_F(SmallBacklogTest, ReceiverThatTakesNothingIsCutOff) {
   EXPECT_TRUE(Has<server::Closed>());
 }
 
+class OneConnectionTest : public SocketsTest {
+ protected:
+  OneConnectionTest() : SocketsTest({.connections_max = 1}) {}
+};
+
+TEST_F(OneConnectionTest, ClientsBeyondTheLimitAreClosedAndPeersAreNot) {
+  Listen(LinkKind::kClient);
+  const ConnectionId id = Connect(LinkKind::kClient);
+
+  tcp::socket another(io_);
+  another.connect({asio::ip::address_v4::loopback(), sockets_.port(LinkKind::kClient)});
+  bool closed = false;
+  char byte;
+  another.async_read_some(
+      asio::buffer(&byte, 1), [&](const boost::system::error_code& error, size_t) {
+        closed = error == asio::error::eof || error == asio::error::connection_reset;
+      });
+  RunUntil([&] { return closed; });
+  EXPECT_EQ(Last<server::Accepted>()->connection, id);
+
+  Listen(LinkKind::kLearner);
+  tcp::socket peer(io_);
+  peer.connect({asio::ip::address_v4::loopback(), sockets_.port(LinkKind::kLearner)});
+  RunUntil([&] { return Last<server::Accepted>()->kind == LinkKind::kLearner; });
+}
+
 TEST_F(SocketsTest, BusyPortIsNamed) {
   Listen(LinkKind::kClient);
   const uint16_t port = sockets_.port(LinkKind::kClient);
