@@ -1,6 +1,8 @@
 // Requests about topics: making and removing them, their configuration, where their replicas are.
 // Every broker carries them out; the broker below decides, this file translates.
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "core/kafka/front_end_impl.h"
@@ -18,6 +20,11 @@ constexpr int8_t kFromDefault = 5;
 // IncrementalAlterConfigs.
 constexpr int8_t kSet = 0;
 constexpr int8_t kDelete = 1;
+// As in Kafka (ReplicationControlManager): each partition is a handful of znodes, three replicas to
+// open and an election, and other clients wait for all of that meanwhile.
+constexpr int64_t kNewPartitionsMax = 10'000;
+constexpr char kTooManyPartitions[] =
+    "more than 10000 new partitions in one request: ask for them in several";
 // These requests name no timeout.
 constexpr int32_t kAlterTimeoutMs = 30'000;
 
@@ -176,6 +183,18 @@ void FrontEnd::Impl::Handle(CallId call, CreateTopicsRequest&& request) {
     response.topics.push_back({.name = topic.name});
     response.topics.back().configs.emplace();
   }
+  std::map<std::string_view, int> times;
+  int64_t partitions = 0;
+  for (const CreateTopicsRequest::Topic& topic : request.topics) {
+    ++times[topic.name];
+    if (!topic.assignments.empty()) {
+      partitions += static_cast<int64_t>(topic.assignments.size());
+    } else if (topic.num_partitions == -1) {
+      partitions += broker_.options().default_partitions;
+    } else {
+      partitions += std::max(0, topic.num_partitions);
+    }
+  }
   // One more than are asked for, so that it does not end before all have begun.
   admins_[call] = {.response = std::move(response), .left = request.topics.size() + 1};
   for (size_t i = 0; i < request.topics.size(); ++i) {
@@ -186,9 +205,12 @@ void FrontEnd::Impl::Handle(CallId call, CreateTopicsRequest&& request) {
       to.error_message = std::move(message);
       FinishAdminElement(call);
     };
-    const auto same = [&](const auto& other) { return other.name == from.name; };
-    if (std::count_if(request.topics.begin(), request.topics.end(), same) > 1) {
+    if (times.at(from.name) > 1) {
       refuse(ErrorCode::kInvalidRequest, "the topic is named more than once");
+      continue;
+    }
+    if (partitions > kNewPartitionsMax) {
+      refuse(ErrorCode::kPolicyViolation, kTooManyPartitions);
       continue;
     }
     replication::CreateTopic create;
@@ -241,10 +263,23 @@ void FrontEnd::Impl::Handle(CallId call, DeleteTopicsRequest&& request) {
 
 void FrontEnd::Impl::Handle(CallId call, CreatePartitionsRequest&& request) {
   CreatePartitionsResponse response;
-  for (const auto& topic : request.topics) response.results.push_back({.name = topic.name});
+  int64_t added = 0;
+  for (const auto& topic : request.topics) {
+    response.results.push_back({.name = topic.name});
+    const replication::TopicState* state = FindTopic(topic.name);
+    const auto present = state ? static_cast<int64_t>(state->partitions.size()) : 0;
+    added += std::max<int64_t>(0, topic.count - present);
+  }
   admins_[call] = {.response = std::move(response), .left = request.topics.size() + 1};
   for (size_t i = 0; i < request.topics.size(); ++i) {
     const auto& from = request.topics[i];
+    if (added > kNewPartitionsMax) {
+      auto& to = std::get<CreatePartitionsResponse>(admins_.at(call).response).results[i];
+      to.error_code = ErrorCode::kPolicyViolation;
+      to.error_message = kTooManyPartitions;
+      FinishAdminElement(call);
+      continue;
+    }
     replication::CreatePartitions create;
     create.topic = from.name;
     create.total = from.count;

@@ -23,6 +23,7 @@ namespace lockstep::server {
 namespace {
 
 using kafka::ErrorCode;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -560,6 +561,33 @@ TEST_F(BrokerRoleTest, PartitionsCanBeAdded) {
   const auto response = client_->Call<kafka::CreatePartitionsResponse>(request, 3);
   EXPECT_EQ(response.results.at(0).error_code, ErrorCode::kNone);
   EXPECT_TRUE(host_.RunUntil([&] { return Leader("t", 2) == 1; }));
+}
+
+TEST_F(BrokerRoleTest, PartitionsOfARequestAreBounded) {
+  kafka::CreateTopicsRequest create;
+  create.validate_only = true;
+  create.topics.push_back({.name = "a", .num_partitions = 9'999, .replication_factor = 1});
+  create.topics.push_back({.name = "b", .num_partitions = -1, .replication_factor = 1});
+  const auto errors = [&] {
+    std::vector<ErrorCode> of;
+    const auto response = client_->Call<kafka::CreateTopicsResponse>(create, 7);
+    for (const auto& topic : response.topics) of.push_back(topic.error_code);
+    return of;
+  };
+  EXPECT_THAT(errors(), ElementsAre(ErrorCode::kNone, ErrorCode::kNone));
+  create.topics.push_back({.name = "c", .num_partitions = 1, .replication_factor = 1});
+  EXPECT_THAT(errors(), Each(ErrorCode::kPolicyViolation));
+
+  CreateTopic("t");
+  kafka::CreatePartitionsRequest add;
+  add.validate_only = true;
+  add.timeout_ms = 5'000;
+  add.topics.push_back({.name = "t", .count = 10'001});
+  EXPECT_EQ(client_->Call<kafka::CreatePartitionsResponse>(add, 3).results.at(0).error_code,
+            ErrorCode::kNone);
+  add.topics[0].count = 10'002;
+  EXPECT_EQ(client_->Call<kafka::CreatePartitionsResponse>(add, 3).results.at(0).error_code,
+            ErrorCode::kPolicyViolation);
 }
 
 TEST_F(BrokerRoleTest, AGroupJoinsCommitsAndFindsItsOffsetsAfterACrash) {
