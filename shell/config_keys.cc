@@ -382,6 +382,7 @@ LoadedConfig Parser::Finish() {
   }
   if (config().log_dir.empty()) config().log_dir = config().data_dir;
   if (config().partitions_dir.empty()) config().partitions_dir = config().data_dir + "/partitions";
+  for (const auto& [key, line] : seen_) config().broker.front_end.configured.insert(key);
   CheckMembers();
   CheckSessionTimeouts();
   return std::move(loaded_);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct FrontEndOptions {
   int64_t timestamp_after_max_ms = 3'600'000;         // message.timestamp.after.max.ms
   Duration producer_id_expiration = Seconds(86'400);  // producer.id.expiration.ms
   GroupsOptions groups;
+  // The keys of the configuration file: clients that ask for a value are told where it is from.
+  std::set<std::string> configured;
 };
 
 struct FrontEndOutput {

@@ -306,8 +306,16 @@ class FrontEnd::Impl {
   void OnAdminDone(const replication::BrokerOutput::AdminDone& done);
   // One of its elements has ended.
   void FinishAdminElement(CallId call);
-  std::map<std::string, std::string> DefaultTopicConfigs() const;
-  std::map<std::string, std::string> BrokerConfigs() const;
+
+  // ---- Configuration (config_requests.cc).
+
+  void DescribeTopic(const DescribeConfigsRequest& request, const DescribeConfigsRequest::Resource&,
+                     DescribeConfigsResponse::Resource* to);
+  void DescribeBroker(const DescribeConfigsRequest& request,
+                      const DescribeConfigsRequest::Resource&,
+                      DescribeConfigsResponse::Resource* to);
+  // What the broker has for a key of the configuration file.
+  std::string BrokerConfig(std::string_view key) const;
 
   // ---- Groups (group_requests.cc).
 

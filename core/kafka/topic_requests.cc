@@ -1,4 +1,4 @@
-// Requests about topics: making and removing them, their configuration, where their replicas are.
+// Requests about topics: making and removing them, where their replicas are.
 // Every broker carries them out; the broker below decides, this file translates.
 #include <algorithm>
 #include <map>
@@ -11,22 +11,11 @@
 namespace lockstep::kafka {
 namespace {
 
-constexpr int8_t kTopicResource = 2;
-constexpr int8_t kBrokerResource = 4;
-// DescribeConfigs: where a value comes from.
-constexpr int8_t kFromTopic = 1;
-constexpr int8_t kFromBroker = 4;
-constexpr int8_t kFromDefault = 5;
-// IncrementalAlterConfigs.
-constexpr int8_t kSet = 0;
-constexpr int8_t kDelete = 1;
 // As in Kafka (ReplicationControlManager): each partition is a handful of znodes, three replicas to
 // open and an election, and other clients wait for all of that meanwhile.
 constexpr int64_t kNewPartitionsMax = 10'000;
 constexpr char kTooManyPartitions[] =
     "more than 10000 new partitions in one request: ask for them in several";
-// These requests name no timeout.
-constexpr int32_t kAlterTimeoutMs = 30'000;
 
 ErrorCode ToErrorCode(replication::AdminError error) {
   using replication::AdminError;
@@ -290,153 +279,6 @@ void FrontEnd::Impl::Handle(CallId call, CreatePartitionsRequest&& request) {
       }
     }
     Ask({.call = call, .index = i, .topic = from.name}, std::move(create), request.timeout_ms);
-  }
-  FinishAdminElement(call);
-}
-
-// ---- Configuration -----------------------------------------------------------------------------
-
-void FrontEnd::Impl::Handle(CallId call, DescribeConfigsRequest&& request) {
-  DescribeConfigsResponse response;
-  for (const auto& from : request.resources) {
-    DescribeConfigsResponse::Resource to;
-    to.resource_type = from.resource_type;
-    to.resource_name = from.resource_name;
-    auto wanted = [&](const std::string& name) {
-      // None named is all of them, be it null or empty.
-      return !from.configuration_keys || from.configuration_keys->empty() ||
-             std::find(from.configuration_keys->begin(), from.configuration_keys->end(), name) !=
-                 from.configuration_keys->end();
-    };
-    auto add = [&](const std::string& name, const std::string& value, bool read_only,
-                   int8_t source) {
-      if (!wanted(name)) return;
-      DescribeConfigsResponse::Config config;
-      config.name = name;
-      config.value = value;
-      config.read_only = read_only;
-      config.config_source = source;
-      if (request.include_synonyms) config.synonyms.push_back({name, value, source});
-      to.configs.push_back(std::move(config));
-    };
-    if (from.resource_type == kTopicResource) {
-      const replication::TopicState* topic = FindTopic(from.resource_name);
-      if (topic == nullptr) {
-        to.error_code = ErrorCode::kUnknownTopicOrPartition;
-      } else {
-        for (const auto& [name, value] : DefaultTopicConfigs()) {
-          auto set = topic->configs.find(name);
-          if (set != topic->configs.end()) {
-            add(name, set->second, false, kFromTopic);
-          } else {
-            add(name, value, false, kFromDefault);
-          }
-        }
-      }
-    } else if (from.resource_type == kBrokerResource) {
-      for (const auto& [name, value] : BrokerConfigs()) add(name, value, true, kFromBroker);
-    } else {
-      to.error_code = ErrorCode::kInvalidRequest;
-      to.error_message = "topics and brokers have a configuration";
-    }
-    response.results.push_back(std::move(to));
-  }
-  Reply(call, response);
-}
-
-std::map<std::string, std::string> FrontEnd::Impl::DefaultTopicConfigs() const {
-  const replication::BrokerOptions& broker = broker_.options();
-  return {
-      {"cleanup.policy", "delete"},
-      {"compression.type", "producer"},
-      {"max.message.bytes", std::to_string(options_.message_bytes_max)},
-      {"message.timestamp.type", "CreateTime"},
-      {"min.insync.replicas", std::to_string(broker.min_insync_replicas)},
-      {"retention.bytes", std::to_string(broker.retention_bytes)},
-      {"retention.ms", std::to_string(broker.retention_ms)},
-      {"segment.bytes", std::to_string(broker.log.segment_bytes)},
-      {"unclean.leader.election.enable", broker.unclean_leader_election ? "true" : "false"},
-  };
-}
-
-std::map<std::string, std::string> FrontEnd::Impl::BrokerConfigs() const {
-  const replication::BrokerOptions& broker = broker_.options();
-  return {
-      {"auto.create.topics.enable", options_.auto_create_topics ? "true" : "false"},
-      {"broker.id", broker.broker.ToString()},
-      {"broker.rack", broker.rack},
-      {"default.replication.factor", std::to_string(broker.default_replication_factor)},
-      {"message.max.bytes", std::to_string(options_.message_bytes_max)},
-      {"min.insync.replicas", std::to_string(broker.min_insync_replicas)},
-      {"num.partitions", std::to_string(broker.default_partitions)},
-      {"offsets.topic.num.partitions", std::to_string(options_.groups.partitions)},
-      {"offsets.topic.replication.factor", std::to_string(options_.groups.replication_factor)},
-      {"replica.lag.time.max.ms", std::to_string(broker.keep_in_sync_time.Milliseconds())},
-      {"unclean.leader.election.enable", broker.unclean_leader_election ? "true" : "false"},
-  };
-}
-
-void FrontEnd::Impl::Handle(CallId call, AlterConfigsRequest&& request) {
-  AlterConfigsResponse response;
-  for (const auto& from : request.resources) {
-    response.responses.push_back(
-        {.resource_type = from.resource_type, .resource_name = from.resource_name});
-  }
-  admins_[call] = {.response = std::move(response), .left = request.resources.size() + 1};
-  for (size_t i = 0; i < request.resources.size(); ++i) {
-    const auto& from = request.resources[i];
-    auto& to = std::get<AlterConfigsResponse>(admins_.at(call).response).responses[i];
-    if (from.resource_type != kTopicResource) {
-      to.error_code = ErrorCode::kInvalidRequest;
-      to.error_message = "only topics can be configured by request; brokers have a file";
-      FinishAdminElement(call);
-      continue;
-    }
-    replication::SetTopicConfigs set;
-    set.topic = from.resource_name;
-    set.validate_only = request.validate_only;
-    // All that are not named go back to their defaults: what was set and is not named is removed.
-    if (const replication::TopicState* topic = FindTopic(from.resource_name)) {
-      for (const auto& [name, value] : topic->configs) set.changes[name] = std::nullopt;
-    }
-    for (const auto& config : from.configs) set.changes[config.name] = config.value;
-    Ask({.call = call, .index = i, .topic = from.resource_name}, std::move(set), kAlterTimeoutMs);
-  }
-  FinishAdminElement(call);
-}
-
-void FrontEnd::Impl::Handle(CallId call, IncrementalAlterConfigsRequest&& request) {
-  IncrementalAlterConfigsResponse response;
-  for (const auto& from : request.resources) {
-    response.responses.push_back(
-        {.resource_type = from.resource_type, .resource_name = from.resource_name});
-  }
-  admins_[call] = {.response = std::move(response), .left = request.resources.size() + 1};
-  for (size_t i = 0; i < request.resources.size(); ++i) {
-    const auto& from = request.resources[i];
-    auto& to = std::get<IncrementalAlterConfigsResponse>(admins_.at(call).response).responses[i];
-    auto refuse = [&](const char* message) {
-      to.error_code = ErrorCode::kInvalidRequest;
-      to.error_message = message;
-      FinishAdminElement(call);
-    };
-    if (from.resource_type != kTopicResource) {
-      refuse("only topics can be configured by request; brokers have a file");
-      continue;
-    }
-    replication::SetTopicConfigs set;
-    set.topic = from.resource_name;
-    set.validate_only = request.validate_only;
-    bool understood = true;
-    for (const auto& config : from.configs) {
-      understood &= config.config_operation == kSet || config.config_operation == kDelete;
-      set.changes[config.name] = config.config_operation == kDelete ? std::nullopt : config.value;
-    }
-    if (!understood) {
-      refuse("SET and DELETE are offered: no configuration of a topic is a list");
-      continue;
-    }
-    Ask({.call = call, .index = i, .topic = from.resource_name}, std::move(set), kAlterTimeoutMs);
   }
   FinishAdminElement(call);
 }

@@ -26,11 +26,54 @@ constexpr NumberConfig kNumbers[] = {
     {"min.insync.replicas", 1, 1000}, {"max.message.bytes", 0, kInt32Max},
 };
 
+constexpr FixedTopicConfig kFixed[] = {
+    {"cleanup.policy", "delete", "logs are not compacted here"},
+    {"compression.type", "producer", "batches are kept as their producers sent them"},
+    {"follower.replication.throttled.replicas", "", "replication is not throttled by topic"},
+    {"leader.replication.throttled.replicas", "", "replication is not throttled by topic"},
+    {"message.timestamp.type", "CreateTime", "records keep the timestamps of their producers"},
+    {"preallocate", "false", "segments grow as they are written"},
+    {"remote.storage.enable", "false", "there is no remote storage"},
+};
+
+// What else Kafka's topics have. Families end in `*`.
+constexpr std::string_view kNotOffered[] = {
+    "delete.retention.ms",
+    "file.delete.delay.ms",
+    "flush.*",
+    "index.interval.bytes",
+    "internal.segment.bytes",
+    "local.retention.*",
+    "max.compaction.lag.ms",
+    "message.*",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+    "remote.*",
+    "segment.index.bytes",
+    "segment.jitter.ms",
+};
+
+bool IsNotOffered(std::string_view name) {
+  return std::any_of(std::begin(kNotOffered), std::end(kNotOffered), [&](std::string_view known) {
+    return known.ends_with('*') ? name.starts_with(known.substr(0, known.size() - 1))
+                                : name == known;
+  });
+}
+
 std::optional<int64_t> ParseInteger(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+// As Kafka reads it: in any case.
+std::optional<bool> ParseSwitch(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  if (lower == "true") return true;
+  if (lower == "false") return false;
+  return std::nullopt;
 }
 
 // Those that can be given replicas. A fenced one may die before its incarnation is on its disk; an
@@ -65,10 +108,16 @@ std::string TopicConfigError(std::string_view name, std::string_view value) {
            std::to_string(config.high);
   }
   if (name == "unclean.leader.election.enable") {
-    return value == "true" || value == "false" ? "" : text + " must be true or false";
+    return ParseSwitch(value).has_value() ? "" : text + " must be true or false";
   }
-  if (name == "cleanup.policy") {
-    return value == "delete" ? "" : text + " must be delete: logs are not compacted here";
+  for (const FixedTopicConfig& config : kFixed) {
+    if (config.name != name) continue;
+    if (config.value == value) return "";
+    return text + " must be " + (config.value.empty() ? "empty" : std::string(config.value)) +
+           ": " + std::string(config.why);
+  }
+  if (IsNotOffered(name)) {
+    return text + " has no effect here and cannot be set: leave it out";
   }
   return "unknown topic config " + text;
 }
@@ -85,8 +134,10 @@ std::optional<bool> SwitchOf(const std::map<std::string, std::string>& configs,
                              const std::string& name) {
   auto at = configs.find(name);
   if (at == configs.end()) return std::nullopt;
-  return at->second == "true";
+  return ParseSwitch(at->second);
 }
+
+std::span<const FixedTopicConfig> FixedTopicConfigs() { return kFixed; }
 
 std::string AssignmentError(const std::vector<BrokerId>& replicas,
                             const std::map<BrokerId, BrokerState>& registered) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,15 @@ namespace lockstep::replication {
 
 // Kafka's rule: 1 to 249 characters of [a-zA-Z0-9._-], and not "." or "..".
 bool ValidTopicName(std::string_view name);
+
+// A config of Kafka's topics that has one value here. It can be set to that, as tools do that write
+// back what they have read, and changes nothing.
+struct FixedTopicConfig {
+  std::string_view name;
+  std::string_view value;
+  std::string_view why;
+};
+std::span<const FixedTopicConfig> FixedTopicConfigs();
 
 // Why a topic cannot have this config, as a sentence; empty: it can.
 std::string TopicConfigError(std::string_view name, std::string_view value);

@@ -15,6 +15,7 @@ namespace lockstep::replication {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using Brokers = std::vector<BrokerId>;
 
@@ -238,6 +239,16 @@ TEST(Topics, ConfigsAreValidated) {
   EXPECT_NE(TopicConfigError("min.insync.replicas", "0"), "");
   EXPECT_NE(TopicConfigError("segment.bytes", "1k"), "");
   EXPECT_NE(TopicConfigError("unclean.leader.election.enable", "yes"), "");
+  EXPECT_EQ(TopicConfigError("unclean.leader.election.enable", "True"), "");
+  EXPECT_EQ(
+      SwitchOf({{"unclean.leader.election.enable", "True"}}, "unclean.leader.election.enable"),
+      true);
+  // What has one value here can be set to it.
+  for (const FixedTopicConfig& fixed : FixedTopicConfigs()) {
+    EXPECT_EQ(TopicConfigError(fixed.name, fixed.value), "");
+    EXPECT_THAT(TopicConfigError(fixed.name, "else"), HasSubstr(std::string(fixed.why)));
+  }
+  EXPECT_THAT(TopicConfigError("min.compaction.lag.ms", "0"), HasSubstr("has no effect here"));
   EXPECT_NE(TopicConfigError("no.such.config", "1"), "");
 }
 

@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -527,6 +528,86 @@ TEST_F(BrokerRoleTest, ATopicsConfigurationCanBeReadAndChanged) {
   EXPECT_EQ(
       client_->Call<kafka::IncrementalAlterConfigsResponse>(request, 1).responses.at(0).error_code,
       ErrorCode::kInvalidConfig);
+}
+
+TEST_F(BrokerRoleTest, AValueIsShownWithWhereItIsFrom) {
+  CreateTopic("t");
+  enum : int8_t { kTopic = 1, kFile = 4, kDefault = 5 };
+  auto sources = [&](int8_t type, const std::string& resource) {
+    kafka::DescribeConfigsRequest request;
+    request.resources.push_back({.resource_type = type, .resource_name = resource});
+    request.include_synonyms = true;
+    std::map<std::string, int8_t> found;
+    const auto response = client_->Call<kafka::DescribeConfigsResponse>(request, 4);
+    for (const auto& config : response.results.at(0).configs) {
+      found[config.name] = config.config_source;
+      // The value that counts comes first.
+      if (!config.synonyms.empty()) {
+        EXPECT_EQ(config.synonyms[0].value, config.value) << config.name;
+      }
+    }
+    return found;
+  };
+  EXPECT_EQ(sources(2, "t")["min.insync.replicas"], kDefault);
+  EXPECT_EQ(sources(2, "t")["segment.ms"], kDefault);
+  EXPECT_EQ(sources(2, "t")["segment.bytes"], kFile);
+  EXPECT_EQ(sources(2, "t")["retention.ms"], kFile);  // as log.retention.hours
+  EXPECT_EQ(sources(4, "1")["log.retention.ms"], kFile);
+  EXPECT_EQ(sources(4, "1")["min.insync.replicas"], kDefault);
+  // Another broker's is not here to tell.
+  EXPECT_THAT(sources(4, "2"), IsEmpty());
+
+  kafka::IncrementalAlterConfigsRequest request;
+  request.resources.push_back({.resource_type = 2, .resource_name = "t"});
+  request.resources[0].configs.push_back(
+      {.name = "min.insync.replicas", .config_operation = 0, .value = "1"});
+  client_->Call<kafka::IncrementalAlterConfigsResponse>(request, 1);
+  EXPECT_TRUE(host_.RunUntil([&] { return sources(2, "t")["min.insync.replicas"] == kTopic; }));
+  request.resources[0].configs[0] = {.name = "min.insync.replicas", .config_operation = 1};
+  client_->Call<kafka::IncrementalAlterConfigsResponse>(request, 1);
+  EXPECT_TRUE(host_.RunUntil([&] { return sources(2, "t")["min.insync.replicas"] == kDefault; }));
+}
+
+TEST_F(BrokerRoleTest, WhatIsShownOfATopicCanBeSetToItself) {
+  CreateTopic("t");
+  kafka::DescribeConfigsRequest describe;
+  describe.resources.push_back({.resource_type = 2, .resource_name = "t"});
+  const auto shown = client_->Call<kafka::DescribeConfigsResponse>(describe, 4);
+  kafka::IncrementalAlterConfigsRequest request;
+  request.resources.push_back({.resource_type = 2, .resource_name = "t"});
+  for (const auto& config : shown.results.at(0).configs) {
+    request.resources[0].configs.push_back(
+        {.name = config.name, .config_operation = 0, .value = config.value});
+  }
+  EXPECT_GT(request.resources[0].configs.size(), 10u);
+  const auto set = client_->Call<kafka::IncrementalAlterConfigsResponse>(request, 1);
+  EXPECT_EQ(set.responses.at(0).error_code, ErrorCode::kNone)
+      << set.responses.at(0).error_message.value_or("");
+  for (auto& config : request.resources[0].configs) {
+    config.config_operation = 1;
+    config.value.reset();
+  }
+  const auto removed = client_->Call<kafka::IncrementalAlterConfigsResponse>(request, 1);
+  EXPECT_EQ(removed.responses.at(0).error_code, ErrorCode::kNone);
+}
+
+TEST_F(BrokerRoleTest, FromABrokerOnlyWhatIsNotThereCanBeTaken) {
+  // What kafka-reassign-partitions.sh --verify sends, whether there were throttles or not.
+  kafka::IncrementalAlterConfigsRequest request;
+  request.resources.push_back({.resource_type = 4, .resource_name = "1"});
+  request.resources[0].configs.push_back(
+      {.name = "leader.replication.throttled.rate", .config_operation = 1});
+  request.resources[0].configs.push_back(
+      {.name = "follower.replication.throttled.rate", .config_operation = 1});
+  auto error = [&] {
+    return client_->Call<kafka::IncrementalAlterConfigsResponse>(request, 1)
+        .responses.at(0)
+        .error_code;
+  };
+  EXPECT_EQ(error(), ErrorCode::kNone);
+  request.resources[0].configs[0] = {
+      .name = "leader.replication.throttled.rate", .config_operation = 0, .value = "1000"};
+  EXPECT_EQ(error(), ErrorCode::kInvalidRequest);
 }
 
 TEST_F(BrokerRoleTest, ATopicsSegmentLimitTakesEffectAndIsKnownAgainAfterARestart) {

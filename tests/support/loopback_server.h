@@ -37,6 +37,7 @@ class LoopbackServer {
     options.broker->front_end.groups.partitions = 2;
     options.broker->front_end.groups.initial_rebalance_delay_ms = 0;
     options.broker->front_end.request_bytes_max = 1 << 20;
+    options.broker->front_end.configured = {"log.segment.bytes", "log.retention.hours"};
     server_ = std::make_unique<Server>(options, /*seed=*/7, ++incarnation_);
     output_.Clear();
     fatal_.clear();
