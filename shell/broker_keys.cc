@@ -1,5 +1,6 @@
 // The keys of Kafka's server.properties: those that mean here what they mean there, and what the
-// others do. One file configures both roles; `listeners` is what makes a server a broker.
+// others do. One file configures both roles; `listeners` is what makes a server a broker, or, as in
+// Kafka, a key that only a broker has: then it listens at Kafka's own port.
 #include <algorithm>
 #include <limits>
 
@@ -21,6 +22,18 @@ constexpr std::string_view kPlaintext =
     "has no effect: listeners are PLAINTEXT, TLS and SASL are not offered yet";
 constexpr std::string_view kNoKraft =
     "has no effect: metadata is kept in the coordination service, not in a log of its own";
+constexpr std::string_view kNoRemote = "has no effect: there is no remote storage";
+constexpr std::string_view kNoShare = "has no effect: share groups are not offered";
+constexpr std::string_view kNoTokens = "has no effect: there are no delegation tokens";
+constexpr std::string_view kNoPasswords =
+    "has no effect: nothing that is secret is kept in the coordination service";
+constexpr std::string_view kNoPolicies =
+    "has no effect: every client may do everything that is valid";
+constexpr std::string_view kNoPurgatory = "has no effect: what waits and is over is not kept";
+constexpr std::string_view kListeners =
+    "has no effect: listeners and advertised.listeners say host and port";
+constexpr std::string_view kStopping =
+    "has no effect: a server that is stopped hands its leaderships over, for at most 20 s";
 constexpr std::string_view kNoTransactions = "has no effect: transactions are not offered yet";
 
 replication::BrokerOptions& Broker(Parser& p) { return p.config().broker.broker; }
@@ -57,9 +70,14 @@ void TakeListeners(Parser& p, const Property& at) {
 }
 
 void TakeAdvertisedListeners(Parser& p, const Property& at) {
-  if (auto endpoint = ParseListener(p, at, at.value)) {
-    Broker(p).advertised = {endpoint->host, endpoint->port};
+  auto endpoint = ParseListener(p, at, at.value);
+  if (!endpoint) return;
+  if (endpoint->host.empty() || endpoint->port == 0) {
+    return p.Error(at, "advertised.listeners: " + at.value +
+                           ": must name the host and the port by which clients and other brokers "
+                           "reach this one");
   }
+  Broker(p).advertised = {endpoint->host, endpoint->port};
 }
 
 void TakeLogDirs(Parser& p, const Property& at) {
@@ -73,9 +91,10 @@ void TakeConnect(Parser& p, const Property& at) {
   std::string_view list = at.value;
   if (size_t slash = list.find('/'); slash != std::string_view::npos) {
     if (list.substr(slash) != "/") {
-      return p.Error(at,
-                     "zookeeper.connect: a path behind the servers is not offered: brokers keep "
-                     "their state in /brokers");
+      return p.Error(at, "zookeeper.connect: a path behind the servers (" +
+                             std::string(list.substr(slash)) +
+                             ") is not offered: brokers keep their state in /brokers, so that one "
+                             "cluster uses a coordination service");
     }
     list = list.substr(0, slash);
   }
@@ -108,7 +127,7 @@ void TakeDurability(Parser& p, const Property& at) {
 }
 
 void SetFlag(Parser& p, const Property& at, bool* value) {
-  if (auto flag = p.Flag(at)) *value = *flag;
+  if (auto flag = p.KafkaFlag(at)) *value = *flag;
 }
 
 void SetScaled(Parser& p, const Property& at, int64_t scale, int64_t* milliseconds) {
@@ -337,6 +356,81 @@ constexpr Key kKeys[] = {
     {"metrics.*", nullptr, "has no effect: there is no metrics port yet, use mntr"},
     {"kafka.*", nullptr, "has no effect: there is no metrics port yet, use mntr"},
     {"auto.include.jmx.reporter", nullptr, "has no effect: there is no JVM"},
+    {"broker.heartbeat.interval.ms", nullptr, kNoKraft},
+    {"broker.session.timeout.ms", nullptr,
+     "has no effect: it is a key of KRaft, here it is zookeeper.session.timeout.ms"},
+    {"initial.broker.registration.timeout.ms", nullptr, "has no effect: a broker tries for ever"},
+    {"server.max.startup.time.ms", nullptr, "has no effect: a start takes as long as it has to"},
+    {"internal.*", nullptr, "has no effect: it is for Kafka's own tests"},
+    {"unstable.*", nullptr, "has no effect: it is for Kafka's own tests"},
+    {"broker.id.generation.enable", nullptr,
+     "has no effect: without broker.id it is the server's number"},
+    {"reserved.broker.max.id", nullptr, "has no effect: no broker.id is given out"},
+    {"inter.broker.protocol.version", nullptr,
+     "has no effect: brokers tell each other what they speak"},
+    {"controlled.shutdown.*", nullptr, kStopping},
+    {"host.name", nullptr, kListeners},
+    {"port", nullptr, kListeners},
+    {"advertised.host.name", nullptr, kListeners},
+    {"advertised.port", nullptr, kListeners},
+    {"control.plane.listener.name", nullptr, "has no effect: there is one listener"},
+    {"early.start.listeners", nullptr, "has no effect: there is one listener"},
+    {"socket.listen.backlog.size", nullptr, "has no effect: it is the greatest of the system"},
+    {"socket.connection.setup.*", nullptr,
+     "has no effect: cnxTimeout bounds how long a connection may take to be made"},
+    {"connection.failed.authentication.delay.ms", nullptr, kPlaintext},
+    {"connections.max.reauth.ms", nullptr, kPlaintext},
+    {"principal.builder.class", nullptr, kPlaintext},
+    {"ssl.*", nullptr, kPlaintext},
+    {"password.encoder.*", nullptr, kNoPasswords},
+    {"delegation.token.*", nullptr, kNoTokens},
+    {"config.providers", nullptr, "has no effect: values stand in this file as they are"},
+    {"create.topic.policy.class.name", nullptr, kNoPolicies},
+    {"alter.config.policy.class.name", nullptr, kNoPolicies},
+    {"max.connections.per.ip.overrides", nullptr, "has no effect: max.connections bounds them all"},
+    {"max.connection.creation.rate", nullptr, "has no effect: max.connections bounds them"},
+    {"queued.max.request.bytes", nullptr, "has no effect: every queue is bounded"},
+    {"max.incremental.fetch.session.cache.slots", nullptr,
+     "has no effect: a fetch names all of its partitions"},
+    {"max.request.partition.size.limit", nullptr, "has no effect: a frame is bounded"},
+    {"request.timeout.ms", nullptr,
+     "has no effect: what was asked of a broker is asked again when its connection ends"},
+    {"telemetry.*", nullptr, "has no effect: clients are not asked for their metrics"},
+    {"replica.fetch.min.bytes", nullptr,
+     "has no effect: a follower is answered as soon as there is something"},
+    {"replica.fetch.backoff.ms", nullptr, "has no effect: it is 100 ms"},
+    {"replica.selector.class", nullptr, "has no effect: consumers read from the leader"},
+    {"replica.alter.log.dirs.*", nullptr, "has no effect: there is one log directory"},
+    {"num.replica.alter.log.dirs.threads", nullptr, "has no effect: there is one log directory"},
+    {"alter.log.dirs.*", nullptr, "has no effect: there is one log directory"},
+    {"log.dir.failure.timeout.ms", nullptr,
+     "has no effect: a server whose log directory fails ends at once"},
+    {"replication.quota.*", nullptr, "has no effect: there are no quotas"},
+    {"leader.replication.throttled.*", nullptr, "has no effect: there are no quotas"},
+    {"follower.replication.throttled.*", nullptr, "has no effect: there are no quotas"},
+    {"unclean.leader.election.interval.ms", nullptr,
+     "has no effect: an election is held as soon as it can be"},
+    {"producer.id.expiration.check.interval.ms", nullptr,
+     "has no effect: producers are forgotten when they are due"},
+    {"compression.*", nullptr, "has no effect: batches are kept as their producers sent them"},
+    {"log.roll.jitter.*", nullptr, "has no effect: segments roll when they are due"},
+    {"log.initial.task.delay.ms", nullptr,
+     "has no effect: log.retention.check.interval.ms says when logs are looked at"},
+    {"log.local.*", nullptr, kNoRemote},
+    {"remote.*", nullptr, kNoRemote},
+    {"rlmm.*", nullptr, kNoRemote},
+    {"rsm.*", nullptr, kNoRemote},
+    {"share.*", nullptr, kNoShare},
+    {"group.share.*", nullptr, kNoShare},
+    {"group.streams.*", nullptr, "has no effect: groups use the classic protocol"},
+    {"group.coordinator.*", nullptr, "has no effect: groups use the classic protocol"},
+    {"add.partitions.to.txn.*", nullptr, kNoTransactions},
+    {"delete.records.purgatory.purge.interval.requests", nullptr, kNoPurgatory},
+    {"fetch.purgatory.purge.interval.requests", nullptr, kNoPurgatory},
+    {"producer.purgatory.purge.interval.requests", nullptr, kNoPurgatory},
+    {"producer.metrics.enable", nullptr, "has no effect: there is no metrics port yet, use mntr"},
+    {"zookeeper.clientCnxnSocket", nullptr, kPlaintext},
+    {"zookeeper.sync.time.ms", nullptr, "has no effect: nothing is read from who lags behind"},
 };
 
 }  // namespace
@@ -354,12 +448,17 @@ void FinishBroker(LoadedConfig* loaded) {
     broker.advertised.port = config.broker_listener->port;
   }
   if (broker.advertised.host.empty()) broker.advertised.host = config.broker_listener->host;
-  if (broker.advertised.host.empty()) {
+  // What is said of a key's value is said once.
+  const auto set = [&config](const char* key) {
+    return config.broker.front_end.configured.contains(key);
+  };
+  if (broker.advertised.host.empty() && !set("advertised.listeners")) {
     error(
         "advertised.listeners is not set, and listeners names no host: clients and other brokers "
         "must be told where to find this one");
   }
   if (config.broker.coordination.empty()) {
+    if (set("zookeeper.connect")) return;
     if (!config.coordinator()) {
       error(
           "zookeeper.connect is not set: a broker needs a coordination service, its own "

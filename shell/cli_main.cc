@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <future>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -170,11 +171,27 @@ int CheckConfig(const std::string& file) {
     std::printf("error: %s\n", remark.ToString().c_str());
   }
   if (!loaded.errors.empty()) return kNotFine;
-  const Config& config = loaded.config;
-  std::printf("%s: server %s of %zu, clients on %s, data in %s, journal in %s\n", file.c_str(),
-              config.server.ToString().c_str(), config.voters().size(),
-              config.client.ToString().c_str(), config.data_dir.c_str(), config.log_dir.c_str());
+  std::printf("%s: %s\n", file.c_str(), loaded.config.Summary().c_str());
   return kFine;
+}
+
+// CLI11 says of a word that is no subcommand only that one is required. The word, if it is one.
+std::optional<std::string> UnknownSubcommand(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* at = &app;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const std::vector<const CLI::App*> known = at->get_subcommands({});
+    if (word.starts_with('-') || known.empty()) return std::nullopt;
+    const auto found = std::find_if(known.begin(), known.end(),
+                                    [&](const CLI::App* one) { return one->get_name() == word; });
+    if (found == known.end()) {
+      std::string names;
+      for (const CLI::App* one : known) names += (names.empty() ? "" : ", ") + one->get_name();
+      return "there is no subcommand `" + word + "`; there are: " + names;
+    }
+    at = *found;
+  }
+  return std::nullopt;
 }
 
 int Main(int argc, char** argv) {
@@ -229,6 +246,10 @@ Exit status: 0 fine; 1 a server does not answer, a partition has no leader, or a
       "check", "Checks a zoo.cfg and says what lockstepd makes of it; changes nothing");
   check->add_option("FILE", file, "The zoo.cfg")->required();
 
+  if (const auto unknown = UnknownSubcommand(app, argc, argv)) {
+    std::fprintf(stderr, "lockstep: %s\nRun with --help for more information.\n", unknown->c_str());
+    return kUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -100,6 +100,33 @@ std::string Config::Describe() const {
   return out.str();
 }
 
+std::string Config::Summary() const {
+  std::string text;
+  auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (coordinator()) {
+    add("server " + server.ToString() + " of " + std::to_string(voters().size()) +
+        " with ZooKeeper's clients on " + client.ToString());
+  }
+  if (broker_listener) {
+    add("broker " + broker.broker.broker.ToString() + " with Kafka's clients on " +
+        broker_listener->ToString() + " (told " +
+        Endpoint{broker.broker.advertised.host, broker.broker.advertised.port}.ToString() + ")");
+    if (!coordinator()) add("coordination at " + Coordination());
+  }
+  add("data in " + data_dir);
+  if (log_dir != data_dir) add("journal in " + log_dir);
+  if (broker_listener) add("partitions in " + partitions_dir);
+  return text;
+}
+
+std::string Config::Coordination() const {
+  std::string text;
+  for (const replication::Endpoint& one : broker.coordination) {
+    text += (text.empty() ? "" : ",") + Endpoint{one.host, one.port}.ToString();
+  }
+  return text;
+}
+
 void ChooseServer(std::optional<std::string_view> myid, LoadedConfig* loaded) {
   Config& config = loaded->config;
   const std::string myid_file = config.data_dir + "/myid";
@@ -141,7 +168,10 @@ void ChooseServer(std::optional<std::string_view> myid, LoadedConfig* loaded) {
     config.client.port = self->client->port;
     if (config.client.host.empty()) config.client.host = self->client->host;
   }
-  if (config.client.port == 0 && (!config.broker_listener || config.members.size() > 1)) {
+  // Of a listener that is none it has been said already.
+  const bool listens =
+      config.broker_listener || config.broker.front_end.configured.contains("listeners");
+  if (config.client.port == 0 && (!listens || config.members.size() > 1)) {
     loaded->errors.push_back(
         {config.file, 0, "clientPort is not set: where clients connect, usually clientPort=2181"});
   }

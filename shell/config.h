@@ -67,6 +67,10 @@ struct Config {
   std::vector<ServerId> voters() const;
   // The answer to the four-letter word `conf`, in ZooKeeper's format.
   std::string Describe() const;
+  // One line for people: its roles, where each listens, where its data is.
+  std::string Summary() const;
+  // The addresses of the coordination service that the broker uses, with commas between them.
+  std::string Coordination() const;
 };
 
 // Something to say about a line. `line` is 0 when it is about the file as a whole.

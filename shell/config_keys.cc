@@ -383,6 +383,12 @@ LoadedConfig Parser::Finish() {
   if (config().log_dir.empty()) config().log_dir = config().data_dir;
   if (config().partitions_dir.empty()) config().partitions_dir = config().data_dir + "/partitions";
   for (const auto& [key, line] : seen_) config().broker.front_end.configured.insert(key);
+  // A server.properties of Kafka need not say where a broker listens.
+  constexpr uint16_t kKafkaPort = 9092;
+  const bool broker_alone = seen_.contains("zookeeper.connect") || seen_.contains("broker.id");
+  if (broker_alone && !seen_.contains("listeners")) {
+    config().broker_listener = Endpoint{.host = "", .port = kKafkaPort};
+  }
   CheckMembers();
   CheckSessionTimeouts();
   return std::move(loaded_);

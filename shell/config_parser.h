@@ -74,6 +74,17 @@ class Parser {
     return std::nullopt;
   }
 
+  // Kafka's say true or false, in any case.
+  std::optional<bool> KafkaFlag(const Property& property) {
+    std::string text = property.value;
+    for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (text == "true") return true;
+    if (text == "false") return false;
+    Error(property, property.key + "=" + property.value +
+                        ": must be true or false (yes and no are for ZooKeeper's keys)");
+    return std::nullopt;
+  }
+
   void Member(const Property& property);
   void FourLetterWords(const Property& property);
 

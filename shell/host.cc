@@ -173,10 +173,10 @@ absl::Status Host::Run() {
   wall_check_ = clocks.now + kWallCheckInterval;
   log_.Write(LogLevel::kInfo, "started",
              {{"version", kVersion},
-              {"clients", config_.client.ToString()},
+              {"clients", config_.coordinator() ? config_.client.ToString() : "none"},
               {"brokers", config_.broker_listener ? config_.broker_listener->ToString() : "none"},
               {"servers", std::to_string(config_.voters().size())},
-              {"data", config_.data_dir}});
+              {"roles", config_.Summary()}});
   server_->Step(clocks.now, server::Start{clocks.unix_ms}, &output_);
   EndBatch();
 

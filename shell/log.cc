@@ -1,5 +1,7 @@
 #include "shell/log.h"
 
+#include <utility>
+
 #include "core/base/check.h"
 #include "spdlog/sinks/stdout_sinks.h"
 
@@ -230,9 +232,25 @@ void Log::Write(LogLevel level, std::string_view event, std::initializer_list<Lo
   logger_.log(SpdlogLevel(level), line);
 }
 
+bool Log::TellRefusal(const char* reason, uint64_t* untold) {
+  const std::lock_guard lock(refusals_mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  auto [at, first] = refusals_.try_emplace(reason);
+  Refusals& refusals = at->second;
+  if (!first && now < refusals.told + std::chrono::seconds(1)) {
+    ++refusals.untold;
+    return false;
+  }
+  refusals.told = now;
+  *untold = std::exchange(refusals.untold, 0);
+  return true;
+}
+
 void Log::Write(const Event& event) {
   const EventStyle style = StyleOf(event.kind);
   if (!enabled(style.level)) return;
+  uint64_t untold = 0;
+  if (event.kind == EventKind::kConnectionRefused && !TellRefusal(event.reason, &untold)) return;
   std::string line = server_;
   AppendField("event", EventName(event.kind), &line);
   if (event.peer) AppendField("peer", event.peer.ToString(), &line);
@@ -243,6 +261,7 @@ void Log::Write(const Event& event) {
   }
   if (*event.reason != '\0') AppendField("reason", event.reason, &line);
   if (!event.text.empty()) AppendField(style.text, event.text, &line);
+  if (untold > 0) AppendField("untold", std::to_string(untold), &line);
   logger_.log(SpdlogLevel(style.level), line);
 }
 

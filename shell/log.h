@@ -3,8 +3,12 @@
 //   time=2026-01-31T12:00:00.000Z level=info server=1 event=established zxid=0x300000000
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -34,12 +38,23 @@ class Log {
   bool enabled(LogLevel level) const;
   void Write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
   // What a machine did. Role changes, recovery and what an operator should know are at kInfo or
-  // above; what happens with every request is at kDebug.
+  // above; what happens with every request is at kDebug. A refused connection is told once in a
+  // second for each reason, with how many others there were: whoever is refused tries again at
+  // once.
   void Write(const Event& event);
 
  private:
+  struct Refusals {
+    std::chrono::steady_clock::time_point told;
+    uint64_t untold = 0;
+  };
+  // Whether it is to be told, and of how many before it that was not so.
+  bool TellRefusal(const char* reason, uint64_t* untold);
+
   spdlog::logger logger_;
   std::string server_;  // ` server=1` or empty
+  std::mutex refusals_mutex_;
+  std::map<std::string, Refusals, std::less<>> refusals_;  // by reason: there are a dozen
 };
 
 }  // namespace lockstep::shell

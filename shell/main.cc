@@ -41,10 +41,7 @@ void PrintRemarks(const std::vector<Remark>& remarks, const char* kind) {
 
 int CheckConfig(const LoadedConfig& loaded) {
   PrintRemarks(loaded.notices, "notice");
-  const Config& config = loaded.config;
-  std::printf("%s: server %s of %zu, clients on %s, data in %s\n", config.file.c_str(),
-              config.server.ToString().c_str(), config.voters().size(),
-              config.client.ToString().c_str(), config.data_dir.c_str());
+  std::printf("%s: %s\n", loaded.config.file.c_str(), loaded.config.Summary().c_str());
   return kCleanStop;
 }
 

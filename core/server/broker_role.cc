@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/server/foreign_protocol.h"
 #include "core/wire/replication_codec.h"
 
 namespace lockstep::server {
@@ -116,6 +117,13 @@ void BrokerRole::OnBytes(Instant now, ConnectionId connection, Bytes bytes, Outp
     if (bytes.empty()) return;
     const Undecided who = std::move(found->second);
     undecided_.erase(found);
+    if (const char* foreign = ForeignToKafka(bytes.view())) {
+      output->events.push_back({.kind = EventKind::kConnectionRefused,
+                                .detail = connection.value,
+                                .reason = foreign,
+                                .text = who.address});
+      return output->closes.push_back(connection);
+    }
     if (bytes.data()[0] == kBrokerFirstByte) {
       links_.emplace(connection, Link(options_.frame_bytes_max));
     } else {

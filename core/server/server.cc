@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/random.h"
+#include "core/server/foreign_protocol.h"
 #include "core/server/four_letter.h"
 #include "core/server/server_impl.h"
 
@@ -226,6 +227,13 @@ void Server::Impl::OnUndecidedBytes(ConnectionId connection, Bytes bytes) {
   undecided_.erase(found);
   std::string_view word = std::string_view(all).substr(0, 4);
   if (IsFourLetterWord(word)) return AnswerWord(connection, word);
+  if (const char* foreign = ForeignToZooKeeper(all)) {
+    output_->events.push_back({.kind = EventKind::kConnectionRefused,
+                               .detail = connection.value,
+                               .reason = foreign,
+                               .text = std::move(address)});
+    return output_->closes.push_back(connection);
+  }
   service_.OnClientAccepted(now_, connection, address, port, &service_out_);
   service_.OnClientBytes(now_, connection, Bytes::Copy(all), &service_out_);
 }

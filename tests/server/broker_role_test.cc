@@ -193,6 +193,13 @@ TEST_F(BrokerRoleTest, GarbageClosesItsOwnConnectionOnly) {
             ErrorCode::kNone);
 }
 
+TEST_F(BrokerRoleTest, AClientOfZooKeepersIsToldFromOneOfKafkas) {
+  Client other(&host_);
+  other.SendBytes(std::string("\0\0\0\x2c", 4) + std::string(24, '\0') +
+                  std::string("\0\0\0\x10", 4) + std::string(16, '\0'));
+  EXPECT_TRUE(other.closed());
+}
+
 TEST_F(BrokerRoleTest, WhatIsProducedIsConsumed) {
   CreateTopic("t");
   EXPECT_EQ(Produce("t", {"a", "b"}).base_offset, 0);

@@ -1,5 +1,6 @@
 #include "shell/log.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "gmock/gmock.h"
@@ -83,6 +84,21 @@ TEST_F(LogTest, EveryKindOfEventHasAStyle) {
 
   const std::string lines = lines_.str();
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), kinds);
+}
+
+// Who is refused tries again at once, and others may have a reason of their own.
+TEST_F(LogTest, RefusalsAreToldNowAndThen) {
+  Log log = At(LogLevel::kInfo);
+  constexpr int kRefused = 1000;
+  for (int i = 0; i < kRefused; ++i) {
+    log.Write(Event{.kind = EventKind::kConnectionRefused, .reason = "full", .text = "127.0.0.1"});
+  }
+  log.Write(Event{.kind = EventKind::kConnectionRefused, .reason = "other"});
+
+  const std::string lines = lines_.str();
+  EXPECT_LT(std::count(lines.begin(), lines.end(), '\n'), kRefused / 10);
+  EXPECT_THAT(lines, ::testing::HasSubstr("event=connection-refused reason=full text=127.0.0.1"));
+  EXPECT_THAT(lines, ::testing::HasSubstr("event=connection-refused reason=other"));
 }
 
 }  // namespace
