@@ -126,6 +126,25 @@ void Logs::Recovery::OnProperties(const FileDone& done, StoreOutput* output) {
   }
 }
 
+// It is written before the first log is made, so that only an operator's hand can have taken it. A
+// broker of another id would delete what it is not assigned, without a word, with the last copies
+// of it: so nothing is done before it is said whose the logs are.
+bool Logs::Recovery::KnownWhose(StoreOutput* output) const {
+  if (properties_.has_value()) return true;
+  for (const auto& [number, work] : work_) {
+    if (!work.exists) continue;
+    output->fatal = Describe(Directory::kLogs, kPropertiesFile) +
+                    " is missing, which says whose the partitions there are. If they are those of "
+                    "broker " +
+                    std::to_string(logs_->options_.broker) +
+                    ", which this one is, write it, with the two lines version=0 and broker.id=" +
+                    std::to_string(logs_->options_.broker) +
+                    "; if they are another's, correct log.dirs or broker.id";
+    return false;
+  }
+  return true;
+}
+
 // What is not of one log is made right before anything is told, so that what comes next cannot be
 // taken for what the files vouch for now.
 void Logs::Recovery::WriteRoot(StoreOutput* output) {
@@ -244,6 +263,7 @@ void Logs::Recovery::OnDone(const Operation& operation, const FileDone& done, St
 
 void Logs::Recovery::Continue(StoreOutput* output) {
   if (!listed_ || root_left_ > 0) return;
+  if (!wrote_root_ && !KnownWhose(output)) return;
   for (auto& [number, work] : work_) {
     if (running_ >= kRecoveriesMax) return;
     if (work.step == Step::kWaiting) Begin(&work, output);

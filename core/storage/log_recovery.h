@@ -59,6 +59,8 @@ class Logs::Recovery {
   void OnRoot(const FileDone& done, StoreOutput* output);
   void OnRootRead(const Operation& operation, const FileDone& done, StoreOutput* output);
   void OnProperties(const FileDone& done, StoreOutput* output);
+  // Whether log.dirs says whose it is, or has no logs yet; the server stops otherwise.
+  bool KnownWhose(StoreOutput* output) const;
   void WriteRoot(StoreOutput* output);
   void RemoveDirectory(const std::string& name, StoreOutput* output);
   void Begin(Work* work, StoreOutput* output);

@@ -70,6 +70,12 @@ std::string DescribeFailure(const Operation& operation, const FileDone& done) {
     return "the disk of " + name + " is full (" + because +
            "): free some space and start the server again; nothing that was acknowledged is lost";
   }
+  if (done.error == FileError::kExists) {
+    return std::string("cannot ") + Verb(operation.kind) + " " + name +
+           ": it is there already, and this server has not made it. Its directories are for it "
+           "alone: move away what another program, or another server, has put there, then start "
+           "the server again; nothing that was acknowledged is lost";
+  }
   return std::string("cannot ") + Verb(operation.kind) + " " + name + ": " + because +
          ". A failed file operation is never retried, since what the disk kept is unknown: check "
          "the disk and the permissions, then start the server again; it recovers what is durable";

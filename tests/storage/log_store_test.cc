@@ -423,6 +423,23 @@ TEST_F(LogStore, TheDirectoryOfAnotherBrokerIsRefused) {
       << h_.fatal();
 }
 
+// Another broker would delete the replicas of the one that has written them.
+TEST_F(LogStore, LogsThatNobodyOwnsAreRefusedAndStay) {
+  Twenty();
+  const std::string own = *h_.disk().Get(Directory::kLogs, "meta.properties");
+  h_.disk().Remove(Directory::kLogs, "meta.properties");
+  h_.Kill();
+  h_.RestartAndRecover();
+  EXPECT_NE(h_.fatal().find("is missing, which says whose"), std::string::npos) << h_.fatal();
+  EXPECT_NE(h_.fatal().find("broker.id=0"), std::string::npos) << h_.fatal();
+
+  // What the message says to do.
+  h_.disk().Put(Directory::kLogs, "meta.properties", "version=0\nbroker.id=0\n");
+  h_.Kill();
+  h_.RestartAndRecover();
+  EXPECT_EQ(h_.CheckRecovered(), "");
+}
+
 TEST_F(LogStore, TheDurabilityChangesOnlyWithoutLogs) {
   h_.disk().Put(Directory::kLogs, "meta.properties",
                 "version=0\nbroker.id=0\nlockstep.durability=flush\n");
