@@ -2,8 +2,10 @@
 // that clients may make to it. Brokers have a file; only topics are changed by request.
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
+#include "absl/container/btree_set.h"
 #include "core/kafka/front_end_impl.h"
 #include "core/replication/topics.h"
 
@@ -108,7 +110,10 @@ bool InFile(const FrontEndOptions& options, std::string_view name) {
 
 void FrontEnd::Impl::Handle(CallId call, DescribeConfigsRequest&& request) {
   DescribeConfigsResponse response;
+  // Each once: an answer may be a thousand times as large as a name.
+  absl::btree_set<std::pair<int8_t, std::string_view>> described;
   for (const auto& from : request.resources) {
+    if (!described.insert({from.resource_type, from.resource_name}).second) continue;
     DescribeConfigsResponse::Resource to;
     to.resource_type = from.resource_type;
     to.resource_name = from.resource_name;

@@ -1,7 +1,10 @@
 // ApiVersions, Metadata, DescribeCluster, FindCoordinator, InitProducerId: who is where.
 #include <algorithm>
+#include <optional>
+#include <string_view>
 #include <utility>
 
+#include "absl/container/btree_set.h"
 #include "core/kafka/front_end_impl.h"
 #include "core/replication/topics.h"
 
@@ -112,7 +115,10 @@ void FrontEnd::Impl::Handle(CallId call, MetadataRequest&& request) {
     }
     return Reply(call, response);
   }
+  // Each once, as in Kafka: an answer may be ten thousand times as large as a name.
+  absl::btree_set<std::pair<std::optional<std::string_view>, Uuid>> described;
   for (const MetadataRequest::Topic& asked : *request.topics) {
+    if (!described.insert({asked.name, asked.name ? Uuid() : asked.topic_id}).second) continue;
     const replication::TopicState* state =
         asked.name ? FindTopic(*asked.name) : metadata.FindTopic(asked.topic_id);
     if (state != nullptr && !state->deleting && metadata.whole(state->name)) {

@@ -2,6 +2,7 @@
 // Every broker carries them out; the broker below decides, this file translates.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -356,12 +357,12 @@ void FrontEnd::Impl::Handle(CallId call, AlterPartitionReassignmentsRequest&& re
 
 void FrontEnd::Impl::Handle(CallId call, ListPartitionReassignmentsRequest&& request) {
   ListPartitionReassignmentsResponse response;
-  auto add = [&](const replication::TopicState& topic, const std::vector<int32_t>* only) {
+  auto add = [&](const replication::TopicState& topic, const std::set<int32_t>* only) {
     ListPartitionReassignmentsResponse::Topic to;
     to.name = topic.name;
     for (const auto& partition : topic.partitions) {
       const int32_t number = partition.id.partition;
-      if (only != nullptr && std::find(only->begin(), only->end(), number) == only->end()) continue;
+      if (only != nullptr && !only->contains(number)) continue;
       if (partition.adding.empty() && partition.removing.empty()) continue;
       to.partitions.push_back({.partition_index = number,
                                .replicas = ToIds(partition.replicas),
@@ -371,9 +372,14 @@ void FrontEnd::Impl::Handle(CallId call, ListPartitionReassignmentsRequest&& req
     if (!to.partitions.empty()) response.topics.push_back(std::move(to));
   };
   if (request.topics) {
+    // Each topic once, however often it is named: all of its partitions are gone through.
+    std::map<std::string_view, std::set<int32_t>> partitions;
     for (const auto& asked : *request.topics) {
-      const replication::TopicState* topic = FindTopic(asked.name);
-      if (topic != nullptr) add(*topic, &asked.partition_indexes);
+      partitions[asked.name].insert(asked.partition_indexes.begin(), asked.partition_indexes.end());
+    }
+    for (const auto& [name, only] : partitions) {
+      const replication::TopicState* topic = FindTopic(std::string(name));
+      if (topic != nullptr) add(*topic, &only);
     }
   } else {
     for (const auto& [name, topic] : broker_.metadata().topics()) {

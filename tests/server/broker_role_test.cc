@@ -432,6 +432,27 @@ TEST_F(BrokerRoleTest, WhatARequestDecompressesToIsBounded) {
   }
 }
 
+// An answer may be ten thousand times as large as the name that asks for it.
+TEST_F(BrokerRoleTest, WhatIsNamedTwiceIsDescribedOnce) {
+  CreateTopic("t");
+  kafka::MetadataRequest metadata;
+  metadata.topics.emplace();
+  const auto none = client_->Call<kafka::MetadataResponse>(metadata, 12);
+  EXPECT_THAT(none.topics, IsEmpty());
+  metadata.topics->push_back({.name = "t"});
+  metadata.topics->push_back({.topic_id = {1, 2}, .name = "t"});
+  metadata.topics->push_back({.name = "none"});
+  metadata.allow_auto_topic_creation = false;
+  EXPECT_THAT(client_->Call<kafka::MetadataResponse>(metadata, 12).topics, SizeIs(2));
+
+  kafka::DescribeConfigsRequest configs;
+  configs.resources.push_back({.resource_type = 2, .resource_name = "t"});
+  configs.resources.push_back({.resource_type = 4, .resource_name = "1"});
+  configs.resources.push_back({.resource_type = 2, .resource_name = "t"});
+  configs.resources.push_back({.resource_type = 4, .resource_name = "1"});
+  EXPECT_THAT(client_->Call<kafka::DescribeConfigsResponse>(configs, 4).results, SizeIs(2));
+}
+
 TEST_F(BrokerRoleTest, APartitionIsListedOncePerRequest) {
   CreateTopic("t");
   kafka::ListOffsetsRequest request;
