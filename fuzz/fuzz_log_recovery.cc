@@ -94,7 +94,7 @@ std::vector<std::pair<Directory, std::string>> AllFiles(const LogHarness& harnes
 }
 
 // What a server has left, cleanly or not, and then the changes.
-void Damaged(Input* input, bool flush, LogHarness* harness) {
+void Damaged(Input* input, LogHarness* harness) {
   harness->RestartAndRecover();
   LS_CHECK(harness->CheckRecovered().empty());
   const LogNumber a = harness->Create("a", 0);
@@ -105,8 +105,7 @@ void Damaged(Input* input, bool flush, LogHarness* harness) {
     if (i % 3 == 0) harness->Flush();
     if (i % 5 == 0) harness->RunUntilIdle();
     if (i == 4) harness->Snapshot(a, harness->Now().logs.at(a).extent.end);
-    // Into a batch; with kFlush where one begins.
-    if (i == 6) harness->Do(a, LogTruncate{flush ? 6 : 5});
+    if (i == 6) harness->Do(a, LogTruncate{6});  // where a batch begins
   }
   harness->Do(b, LogStart{52});
   harness->Delete(harness->Create("a-0", 0));
@@ -185,6 +184,10 @@ std::optional<Record> Decoded(const SegmentHeader& header, const Record& record)
 void Sealed(Input* input, LogHarness* harness) {
   const SegmentHeader header{.server = {1}, .sequence = 1};
   std::string journal(EncodeSegmentHeader(header).view());
+  // Logs without it are refused, whatever else there is.
+  const DirectoryProperties properties{.broker = Options(Durability::kFsync).logs->broker};
+  harness->disk().Put(Directory::kLogs, kPropertiesFile,
+                      std::string(EncodeProperties(properties).view()));
   while (!input->empty()) {
     const uint8_t what = input->Byte();
     if (what % 4 == 3) {
@@ -247,7 +250,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool flush = data[0] % 2 == 1;
   LogHarness harness(Options(flush ? Durability::kFlush : Durability::kFsync));
   if (data[0] / 2 % 2 == 0) {
-    Damaged(&input, flush, &harness);
+    Damaged(&input, &harness);
   } else {
     Sealed(&input, &harness);
   }

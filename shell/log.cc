@@ -83,7 +83,7 @@ EventStyle StyleOf(EventKind kind) {
     case EventKind::kSnapshotReceived:
       return {LogLevel::kInfo, "bytes"};
     case EventKind::kLogDamaged:
-      return {LogLevel::kError, "", "directory"};
+      return {LogLevel::kError, "", "file"};
     case EventKind::kLogCut:
       return {LogLevel::kWarning, "bytes", "directory"};
     case EventKind::kLogStray:
@@ -163,6 +163,8 @@ EventStyle StyleOf(EventKind kind) {
       return {LogLevel::kInfo, "", "partition"};
     case EventKind::kReplicaClosed:
       return {LogLevel::kInfo, "", "partition"};
+    case EventKind::kReplicaGivenUp:
+      return {LogLevel::kWarning, "", "partition"};
     case EventKind::kStateChangeQueueFull:
       return {LogLevel::kWarning, "requests"};
     case EventKind::kStateChangeIgnored:

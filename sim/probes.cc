@@ -54,8 +54,12 @@ ProbeInfo OfEvent(EventKind kind) {
     case EventKind::kLogCut:
       info.faults = PowerLosses();
       break;
-    // No simulated disk gives back what was not written, and nobody else writes into log.dirs.
     case EventKind::kLogDamaged:
+    case EventKind::kReplicaGivenUp:
+      info.faults = {FaultKind::kBitRot, FaultKind::kLatentError, FaultKind::kMisdirectedWrite,
+                     FaultKind::kLyingSync};
+      break;
+    // Nobody else writes into log.dirs.
     case EventKind::kLogStray:
     case EventKind::kDigestMismatch:
       info.is_alarm = true;

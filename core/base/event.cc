@@ -138,6 +138,8 @@ const char* EventName(EventKind kind) {
       return "replica-opened";
     case EventKind::kReplicaClosed:
       return "replica-closed";
+    case EventKind::kReplicaGivenUp:
+      return "replica-given-up";
     case EventKind::kStateChangeQueueFull:
       return "state-change-queue-full";
     case EventKind::kStateChangeIgnored:

@@ -72,6 +72,7 @@ enum class EventKind : uint8_t {
   kReassignmentStep,      // reason says which; detail = partition
   kReplicaOpened,         // detail = partition
   kReplicaClosed,         // its log is deleted; detail = partition
+  kReplicaGivenUp,        // its log is damaged, and others have it: it begins anew; likewise
   kStateChangeQueueFull,  // of `peer`; detail = requests that were dropped
   kStateChangeIgnored,    // reason says why; detail = partition
   kTopicRemoved,          // its znodes are gone; `text` = its name
@@ -84,7 +85,7 @@ enum class EventKind : uint8_t {
   kDigestMismatch,  // `peer` has another state as of zxid
   kNotServing,      // detail = seconds without a leader or a quorum so far; text = who is reached
   // Partition logs; `text` = the log's directory.
-  kLogDamaged,  // a file was not what was written; detail = the log's number
+  kLogDamaged,  // a file is not what was written; detail = the log's number; `text` = what is wrong
   kLogCut,      // recovery cut what was not written as a whole; detail = bytes
   kLogStray,    // a directory in log.dirs belongs to no partition of this broker
   kCount

@@ -439,6 +439,9 @@ void Broker::OnLogCreated(Instant now, storage::LogWriteId id, storage::LogNumbe
 void Broker::OnLogPersisted(Instant now, storage::LogWriteId id, BrokerOutput* output) {
   impl_->OnLogPersisted(now, id, output);
 }
+void Broker::OnLogDamaged(Instant now, storage::LogNumber log, BrokerOutput* output) {
+  impl_->OnLogDamaged(now, log, output);
+}
 void Broker::OnLogRead(Instant now, storage::LogReadDone done, BrokerOutput* output) {
   impl_->OnLogRead(now, std::move(done), output);
 }

@@ -295,6 +295,9 @@ class Broker {
   void OnLogPersisted(Instant now, storage::LogWriteId id, BrokerOutput* output);
   // Of BrokerOutput::reads alone: the ids are this machine's own.
   void OnLogRead(Instant now, storage::LogReadDone done, BrokerOutput* output);
+  // StoreOutput::logs_damaged. If others in the ISR have what this replica has, it leaves the ISR,
+  // deletes its log and begins anew; else it stays as it is until they do.
+  void OnLogDamaged(Instant now, storage::LogNumber log, BrokerOutput* output);
   void OnRetentionStart(Instant now, storage::LogNumber log, Offset start, BrokerOutput* output);
 
   // ---- The layer above.

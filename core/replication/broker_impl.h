@@ -3,6 +3,7 @@
 //   broker.cc             inputs, timers, the layer above
 //   broker_session.cc     the coordination service: session, registration, lease, reading /brokers
 //   broker_partitions.cc  logs, roles, elections, ISR changes, reassignments, hand-over
+//   broker_damage.cc      replicas whose logs are damaged
 //   broker_queue.cc       state-change queues, both ends
 //   broker_admin.cc       what operators and clients ask for; removal of topics
 #pragma once
@@ -53,6 +54,7 @@ class Broker::Impl : public FetchServer::Host {
                     BrokerOutput* output);
   void OnLogPersisted(Instant now, storage::LogWriteId id, BrokerOutput* output);
   void OnLogRead(Instant now, storage::LogReadDone done, BrokerOutput* output);
+  void OnLogDamaged(Instant now, storage::LogNumber log, BrokerOutput* output);
   void OnRetentionStart(Instant now, storage::LogNumber log, Offset start, BrokerOutput* output);
   bool Produce(Instant now, const PartitionId& partition, ProduceId id, Acks acks, Instant deadline,
                std::vector<Bytes> batch, int32_t records, BrokerOutput* output);
@@ -103,10 +105,18 @@ class Broker::Impl : public FetchServer::Host {
     std::unique_ptr<Partition> machine;       // likewise
     uint64_t undurable = 0;                   // changes that are not durable yet
     bool closing = false;                     // to be removed as soon as the Store has said
+    bool damaged = false;                     // something of its log cannot be read
     Instant vacant_since = Instant::Never();  // it has no leader, and could have one
     Instant elect_at = Instant::Never();
     // A write of its znodes is under way; nothing else is decided about it until that ends.
-    enum class Writing : uint8_t { kNone, kElection, kIsr, kReassignment, kHandOver } writing{};
+    enum class Writing : uint8_t {
+      kNone,
+      kElection,
+      kIsr,
+      kReassignment,
+      kHandOver,
+      kGivingUp
+    } writing{};
     std::optional<PartitionOutput::IsrChange> isr_change;  // wanted while something else is written
     std::vector<StateChange> close_later;
     Instant wake_at = Instant::Never();  // as it stands in wakes_
@@ -226,6 +236,10 @@ class Broker::Impl : public FetchServer::Host {
     if (!options_.rules.compare_topic_ids) return;
     transition->Check(TopicIdPath(topic, id), coordination::kAnyVersion);
   }
+
+  // ---- broker_damage.cc
+  bool OthersHold(const PartitionState& state) const;
+  void GiveUp(Instant now, Hosted* hosted, const PartitionView& view, BrokerOutput* output);
 
   // ---- broker_queue.cc
   void SendStateChange(BrokerId to, StateChange change);

@@ -144,6 +144,7 @@ void Broker::Impl::OnLogCreated(Instant now, storage::LogWriteId id, storage::Lo
 void Broker::Impl::AddMachine(Instant now, Hosted* hosted, storage::RecoveredLog log,
                               BrokerOutput* output) {
   hosted->log = log.log;
+  hosted->damaged = log.damaged;
   PartitionState state{.id = hosted->id, .topic = hosted->topic};
   if (const PartitionView* view = metadata_.FindPartition(hosted->topic, hosted->id.partition);
       view != nullptr && view->state.id == hosted->id) {
@@ -321,6 +322,7 @@ void Broker::Impl::Consider(Instant now, Hosted* hosted, BrokerOutput* output) {
   Partition& machine = *hosted->machine;
   // Our own writes are known before they are read.
   if (state.isr_version < machine.state().isr_version) return;
+  if (hosted->damaged && OthersHold(state)) return GiveUp(now, hosted, *view, output);
 
   const bool known = state.leader.has_value();
   if (known) hosted->vacant_since = hosted->elect_at = Instant::Never();

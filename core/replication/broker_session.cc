@@ -517,7 +517,7 @@ void Broker::Impl::TakeChanges(Instant now, BrokerOutput* output) {
       // Who may lead depends on who is registered.
       if (!changes.brokers.empty()) {
         for (const auto& [id, hosted] : hosted_) {
-          if (hosted.vacant_since != Instant::Never()) to_consider_.insert(id);
+          if (hosted.vacant_since != Instant::Never() || hosted.damaged) to_consider_.insert(id);
         }
       }
       for (const std::string& topic : changes.topics) Configure(now, topic, output);

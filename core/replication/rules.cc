@@ -59,6 +59,8 @@ const std::vector<RuleEntry>& AllRules() {
        "a crash in the middle of a reassignment leaves an ISR outside the AR (S35, KAFKA-9672)"},
       {"switch_assignment_before_closing", &Rules::switch_assignment_before_closing,
        "replicas are deleted that are still assigned, and electable (S34)"},
+      {"leave_isr_before_giving_up", &Rules::leave_isr_before_giving_up,
+       "a replica whose log is damaged begins anew while it is in the ISR, and electable"},
       {"fence_state_changes", &Rules::fence_state_changes,
        "a late close-replica deletes a replica that was added again (S28, S33, KIP-516, KIP-570)"},
       {"recheck_queue_after_shrink", &Rules::recheck_queue_after_shrink,

@@ -87,6 +87,9 @@ struct Rules {
   // A replica is closed, and its data deleted, only after the assignment without it is durable.
   // S34.
   bool switch_assignment_before_closing = true;
+  // A damaged log is deleted only after the ISR without this replica is durable, and no fetch of
+  // before can bring it back.
+  bool leave_isr_before_giving_up = true;
   // start- and close-replica name the topic's id and the leader epoch. S28, S33; KIP-516, KIP-570.
   bool fence_state_changes = true;
   // A queue that a shrink made room in takes the request. S28.

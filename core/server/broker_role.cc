@@ -190,6 +190,7 @@ void BrokerRole::OnStore(Instant now, const storage::StoreOutput& from) {
   for (const storage::LogSearchDone& done : from.log_searches) {
     front_end_.OnLogSearch(now, done, &front_end_out_, &broker_out_);
   }
+  for (storage::LogNumber log : from.logs_damaged) broker_.OnLogDamaged(now, log, &broker_out_);
   for (storage::LogNumber log : from.logs_rolled) front_end_.OnLogRolled(now, log, &front_end_out_);
   if (from.clean_shutdown_done) stopped_ = true;
 }

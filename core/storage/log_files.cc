@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "core/base/check.h"
+#include "core/base/crc32c.h"
 #include "core/storage/log_table.h"
 
 namespace lockstep::storage {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr size_t kDigits = 20;
 constexpr char kTopicIdMark = '#';
+constexpr std::string_view kChecksumLine = "#crc32c 0 ";
 constexpr std::string_view kSuffixes[] = {".log", ".index", ".timeindex", ".snapshot"};
 constexpr size_t kNameBytesMax = 255;
 constexpr std::string_view kDurabilityKey = "lockstep.durability";
@@ -138,11 +140,13 @@ absl::StatusOr<std::vector<EpochStart>> DecodeEpochs(std::string_view text) {
 std::string TopicIdName(const Uuid& topic_id) { return kTopicIdMark + topic_id.ToString(); }
 
 Bytes EncodeOffsets(const std::vector<PartitionOffset>& offsets) {
-  std::string text = "0\n" + std::to_string(offsets.size()) + "\n";
+  std::string text = "0\n" + std::to_string(offsets.size() + 1) + "\n";
   for (const PartitionOffset& line : offsets) {
     text += line.topic + " " + std::to_string(line.partition) + " " + std::to_string(line.offset);
     text += "\n";
   }
+  const uint32_t crc = Crc32c(0, text);
+  text.append(kChecksumLine) += std::to_string(crc) + "\n";
   return Bytes::Copy(text);
 }
 
@@ -150,8 +154,20 @@ absl::StatusOr<std::vector<PartitionOffset>> DecodeOffsets(std::string_view text
   Lines lines(text);
   const std::optional<size_t> count = TakeHead(&lines);
   if (!count.has_value()) return WrongCheckpoint();
+  size_t left = *count;
+  size_t end = text.size();
+  if (const size_t last = text.rfind(kChecksumLine); last != std::string_view::npos) {
+    Lines checksum(text.substr(last + kChecksumLine.size()));
+    uint32_t crc = 0;
+    if (!checksum.Number(&crc) || !checksum.EndLine() || checksum.left() > 0 ||
+        crc != Crc32c(0, text.substr(0, last)) || left == 0) {
+      return WrongCheckpoint();
+    }
+    --left;
+    end = last;
+  }
   std::vector<PartitionOffset> offsets;
-  for (size_t i = 0; i < *count; ++i) {
+  for (; left > 0; --left) {
     PartitionOffset line;
     line.topic = std::string(lines.Word());
     const std::string_view name(line.topic);
@@ -163,7 +179,7 @@ absl::StatusOr<std::vector<PartitionOffset>> DecodeOffsets(std::string_view text
     }
     offsets.push_back(std::move(line));
   }
-  if (lines.left() > 0) return WrongCheckpoint();
+  if (lines.left() != text.size() - end) return WrongCheckpoint();
   return offsets;
 }
 

@@ -50,7 +50,8 @@ absl::StatusOr<std::vector<EpochStart>> DecodeEpochs(std::string_view text);
 
 // version, number of lines, "topic partition offset". Where what was said of a topic must not be
 // believed of a later one of its name, there is a second line with TopicIdName instead, which no
-// topic can have, and which Kafka's tools pass over.
+// topic can have, and which Kafka's tools pass over. So they do with the last line, which has the
+// checksum of what is before it: a digit that has changed would be an offset like any other.
 std::string TopicIdName(const Uuid& topic_id);
 struct PartitionOffset {
   std::string topic;
@@ -59,6 +60,8 @@ struct PartitionOffset {
   bool operator==(const PartitionOffset&) const = default;
 };
 Bytes EncodeOffsets(const std::vector<PartitionOffset>& offsets);
+// DataLoss: these are not such lines, or not those that were written. Without the last line, the
+// checksum, which Kafka does not write, and earlier builds did not, the others are believed.
 absl::StatusOr<std::vector<PartitionOffset>> DecodeOffsets(std::string_view text);
 
 Bytes EncodeMetadata(const Uuid& topic_id);

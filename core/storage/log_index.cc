@@ -113,18 +113,20 @@ void SegmentIndex::Truncate(int64_t to) {
   last_offset_ = points_.empty() ? -1 : last.last_offset;
 }
 
-uint64_t SegmentIndex::FindOffset(int64_t offset) const {
+SegmentIndex::Found SegmentIndex::FindOffset(int64_t offset) const {
   const auto above =
       std::upper_bound(points_.begin(), points_.end(), offset,
                        [](int64_t value, const Point& point) { return value < point.last_offset; });
-  return above == points_.begin() ? 0 : std::prev(above)->position;
+  if (above == points_.begin()) return {};
+  return {std::prev(above)->position, std::prev(above)->last_offset};
 }
 
-uint64_t SegmentIndex::FindTimestamp(int64_t timestamp) const {
+SegmentIndex::Found SegmentIndex::FindTimestamp(int64_t timestamp) const {
   const auto above =
       std::lower_bound(points_.begin(), points_.end(), timestamp,
                        [](const Point& point, int64_t value) { return point.max_through < value; });
-  return above == points_.begin() ? 0 : std::prev(above)->position;
+  if (above == points_.begin()) return {};
+  return {std::prev(above)->position, std::prev(above)->last_offset};
 }
 
 SegmentIndex::Pending SegmentIndex::TakePending() {

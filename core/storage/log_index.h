@@ -37,10 +37,15 @@ class SegmentIndex {
   // Entries of batches that end above `to` go.
   void Truncate(int64_t to);
 
+  // Where a batch begins, and its last offset; -1: where the segment begins.
+  struct Found {
+    uint64_t position = 0;
+    int64_t last_offset = -1;
+  };
   // Where to start reading for the batch with `offset`.
-  uint64_t FindOffset(int64_t offset) const;
+  Found FindOffset(int64_t offset) const;
   // ... for the first batch with a timestamp not below `timestamp`.
-  uint64_t FindTimestamp(int64_t timestamp) const;
+  Found FindTimestamp(int64_t timestamp) const;
   // All batches up to and with the one that begins here have been added.
   uint64_t last_position() const { return points_.empty() ? 0 : points_.back().position; }
 

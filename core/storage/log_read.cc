@@ -195,6 +195,7 @@ void Logs::EnterSegment(uint64_t ticket, Task* task, StoreOutput* output) {
     return Finish(ticket, output);
   }
   if (task->kind == Task::Kind::kSearch && segment->max_timestamp < task->timestamp) {
+    task->next = -1;
     return NextSegment(ticket, task, output);
   }
   if (!segment->indexed) {
@@ -212,15 +213,18 @@ void Logs::EnterSegment(uint64_t ticket, Task* task, StoreOutput* output) {
     segment->index.Truncate(task->offset);
   }
   task->phase = Task::Phase::kBatches;
-  task->position = task->strict ? 0
-                   : task->kind == Task::Kind::kSearch
-                       ? segment->index.FindTimestamp(task->timestamp)
-                       : segment->index.FindOffset(task->offset);
+  const auto found = task->strict ? SegmentIndex::Found()
+                     : task->kind == Task::Kind::kSearch
+                         ? segment->index.FindTimestamp(task->timestamp)
+                         : segment->index.FindOffset(task->offset);
+  task->position = found.position;
+  task->last_offset = found.last_offset;
   task->next = task->position == 0 ? segment->base : -1;
-  if (task->kind == Task::Kind::kRead) {
+  if (task->kind == Task::Kind::kRead && !task->strict) {
     if (const Place* place = FindPlace(*log, *task)) {
       task->position = place->position;
       task->next = place->offset;
+      task->last_offset = -1;
       task->goes_on = true;
     }
   }
@@ -258,6 +262,7 @@ void Logs::ReadMore(uint64_t ticket, Task* task, uint64_t bytes, StoreOutput* ou
   if (segment == nullptr) return Fail(ticket, "the segment has been removed", output);
   if (task->position >= segment->bytes) return NextSegment(ticket, task, output);
   task->asked = std::min(bytes, segment->bytes - task->position);
+  task->needed = std::max<uint64_t>(task->needed, records::kBatchHeaderBytes);
   operations_->Issue(Owner::kLogTask, ticket,
                      {.kind = OpKind::kRead,
                       .directory = Directory::kLogs,
@@ -276,10 +281,20 @@ void Logs::NextSegment(uint64_t ticket, Task* task, StoreOutput* output) {
     // Read to its end: now it is known.
     segment->max_timestamp = segment->index.max_timestamp();
   }
-  const bool gap = flush() && task->kind == Task::Kind::kScan && segment != &log->active() &&
-                   task->next >= 0 && (segment + 1)->base != task->next;
+  const bool gap = segment != &log->active() && task->next >= 0 &&
+                   (segment + 1)->base > std::max(task->next, log->extent.start);
+  // A search must not pass over what may be the first; a reader comes this far for what is missing.
+  const bool passes = task->kind == Task::Kind::kSearch || task->kind == Task::Kind::kRead;
+  if (gap && passes && task->batches.empty() && !task->lowered &&
+      (segment + 1)->base < task->limit) {
+    return Fail(ticket,
+                "offsets " + std::to_string(task->next) + " to " +
+                    std::to_string((segment + 1)->base - 1) + " are missing behind it",
+                output);
+  }
   const bool more = segment != &log->active() && task->kind != Task::Kind::kCut &&
-                    (segment + 1)->base < task->limit && task->batches.empty() && !gap;
+                    (segment + 1)->base < task->limit && task->batches.empty() &&
+                    !(gap && task->kind == Task::Kind::kScan);
   if (!more) return Finish(ticket, output);
   task->base = (segment + 1)->base;
   task->position = 0;
@@ -321,9 +336,36 @@ void Logs::OnTaskRead(uint64_t ticket, const FileDone& done, StoreOutput* output
       return EnterSegment(ticket, task, output);
     }
     case Task::Phase::kBatches:
-      if (done.error != FileError::kNone) return Fail(ticket, done.message, output);
+      if (done.error != FileError::kNone) return ReadAround(ticket, task, done, output);
       return WalkBatches(ticket, task, done.data, output);
   }
+}
+
+// Of a piece that cannot be read as a whole, everything can that does not touch the bad sector.
+void Logs::ReadAround(uint64_t ticket, Task* task, const FileDone& done, StoreOutput* output) {
+  if (task->asked > task->needed) {
+    return ReadMore(ticket, task, std::max(task->needed, task->asked / 2), output);
+  }
+  const std::string why = At(*task, task->position) + " cannot be read: " + done.message;
+  const bool size_known = task->needed > records::kBatchHeaderBytes;
+  if (!size_known || !MaySkip(*task)) return Fail(ticket, why, output);
+  if (task->hole.empty()) task->hole = why;
+  task->skipped = true;
+  task->position += std::exchange(task->needed, 0);
+  ReadMore(ticket, task, PieceBytes(*task), output);
+}
+
+// A reader who wants something behind it passes over a batch that is damaged, to where the next one
+// begins. That this is so the next one itself has to show (WrongPlace); and it must not lie behind
+// what is wanted. Only without the help of indexes, for those might lead astray.
+bool Logs::MaySkip(const Task& task) {
+  return task.kind == Task::Kind::kRead && task.strict && task.bytes == 0 && !task.lowered;
+}
+
+std::string Logs::At(const Task& task, uint64_t position) {
+  std::string text = "the batch at byte " + std::to_string(position);
+  if (task.next >= 0) text += ", of offset " + std::to_string(task.next) + ",";
+  return text;
 }
 
 // What cannot be used is written anew, as readers come by.
@@ -363,30 +405,69 @@ void Logs::WalkBatches(uint64_t ticket, Task* task, const Bytes& data, StoreOutp
     return Finish(ticket, output);
   }
   task->position += walk.at;
+  if (walk.at > 0) task->needed = 0;
   switch (walk.end) {
     case Walk::End::kFound:
       return Finish(ticket, output);
     case Walk::End::kWrong:
       return Fail(ticket, walk.why, output);
     case Walk::End::kPartOfBatch:
-      if (data.size() < task->asked) return Fail(ticket, "the file ends within a batch", output);
+      if (data.size() < task->asked) return Fail(ticket, EndsWithin(*task), output);
+      task->needed = walk.batch_bytes;
       // As much as is wanted, but at least this batch.
       return ReadMore(ticket, task, std::max(walk.batch_bytes, PieceBytes(*task)), output);
     case Walk::End::kPiece:
       if (ScanIsAtEnd(*task)) return Finish(ticket, output);
       // Less than a header is there, to the end of the file.
-      if (walk.at == 0) return Fail(ticket, "the file ends within a batch", output);
+      if (walk.at == 0) return Fail(ticket, EndsWithin(*task), output);
       return ReadMore(ticket, task, PieceBytes(*task), output);
   }
+}
+
+std::string Logs::EndsWithin(const Task& task) {
+  return "the file ends within " + At(task, task.position);
+}
+
+// Of what a batch's checksum does not cover: its offset, and the epoch that its leader has given
+// it. Both are known otherwise, and what was written elsewhere, or what was here before, has
+// others.
+const char* Logs::WrongPlace(const Log& log, const Task& task,
+                             const records::BatchHeader& header) const {
+  const bool scan = task.kind == Task::Kind::kScan;
+  // Below its start a log may begin anywhere.
+  const int64_t next = std::max(task.next, log.extent.start);
+  const bool too_far = task.next >= 0 && header.base_offset > next && !task.skipped;
+  if (header.base_offset < task.next || too_far ||
+      (task.last_offset >= 0 && header.last_offset() != task.last_offset)) {
+    return " is out of order";
+  }
+  if (task.kind == Task::Kind::kRead && task.bytes == 0 && header.next_offset() > task.offset &&
+      header.base_offset > std::max(task.offset, log.extent.start)) {
+    return " is not the one that should be there";
+  }
+  // With kFlush a scan is what tells the epochs, and what is to be cut is of none any more.
+  if (task.kind == Task::Kind::kCut || (scan && flush())) return nullptr;
+  if (header.next_offset() <= log.extent.start || log.extent.epochs.empty()) return nullptr;
+  const auto above = std::upper_bound(
+      log.extent.epochs.begin(), log.extent.epochs.end(),
+      std::max(header.base_offset, log.extent.start),
+      [](int64_t offset, const EpochStart& epoch) { return offset < epoch.start; });
+  if (above == log.extent.epochs.begin()) return nullptr;
+  return std::prev(above)->epoch == header.partition_leader_epoch ? nullptr
+                                                                  : " is of another epoch";
 }
 
 // Goes through the batches of a piece of the segment, which is to be found at task->position, until
 // the task has what it wants.
 Logs::Walk Logs::WalkPiece(Task* task, Segment* segment, const Bytes& data) {
   Walk walk;
-  const auto wrong = [&](const char* before, const char* after) {
+  const Log& log = *Find(task->log);
+  // Behind damage that recovery has found, a segment may have more than is of the log.
+  int64_t limit = task->limit;
+  if (segment != &log.segments.back()) limit = std::min(limit, (segment + 1)->base);
+  const auto wrong = [&](const char* why) {
     walk.end = Walk::End::kWrong;
-    walk.why = before + std::to_string(task->position + walk.at) + after;
+    walk.why = At(*task, task->position + walk.at) + why;
     return walk;
   };
   while (walk.at < data.size()) {
@@ -396,11 +477,11 @@ Logs::Walk Logs::WalkPiece(Task* task, Segment* segment, const Bytes& data) {
         records::HeaderOf({data.Slice(walk.at, records::kBatchHeaderBytes), Bytes()});
     walk.end = Walk::End::kFound;
     // Where a truncation has lowered the limit, anything may be written meanwhile.
-    if (header.base_offset >= task->limit || ScanIsAtEnd(*task)) return walk;
+    if ((header.base_offset >= limit && !MaySkip(*task)) || ScanIsAtEnd(*task)) return walk;
     const uint64_t position = task->position + walk.at;
     const absl::StatusOr<size_t> size = records::BatchSize(rest);
     if (!size.ok() || *size > segment->bytes - std::min(segment->bytes, position)) {
-      return wrong("there is no batch at ", "");
+      return wrong(" is none");
     }
     if (*size > rest.size()) {
       walk.end = Walk::End::kPartOfBatch;
@@ -409,14 +490,22 @@ Logs::Walk Logs::WalkPiece(Task* task, Segment* segment, const Bytes& data) {
     }
     const Bytes bytes = data.Slice(walk.at, *size);
     const absl::StatusOr<records::BatchHeader> parsed = records::ParseBatchHeader(bytes.view());
-    if (!parsed.ok() || !records::CrcMatches(records::Batch::Of(bytes))) {
-      return wrong("the batch at ", " is damaged");
+    const bool whole = parsed.ok() && records::CrcMatches(records::Batch::Of(bytes));
+    if (whole && parsed->next_offset() > limit && !MaySkip(*task)) return walk;
+    const char* why = !whole                          ? " is damaged"
+                      : parsed->next_offset() > limit ? " is out of order"
+                                                      : WrongPlace(log, *task, *parsed);
+    if (why != nullptr) {
+      // What shows that it lies behind all that is wanted ends the search.
+      const bool behind = whole && task->skipped && parsed->base_offset > task->offset;
+      if (!MaySkip(*task) || behind) return wrong(why);
+      if (task->hole.empty()) task->hole = wrong(why).why;
+      task->skipped = true;
+      walk.at += *size;
+      continue;
     }
-    if (parsed->next_offset() > task->limit) return walk;
-    // The checksum does not cover the offset.
-    const bool gap = flush() && task->kind == Task::Kind::kScan && task->next >= 0 &&
-                     parsed->base_offset > task->next;
-    if (parsed->base_offset < task->next || gap) return wrong("the batch at ", " is out of order");
+    task->skipped = false;
+    task->last_offset = -1;
     task->next = parsed->next_offset();
     const Found found = Visit(task, *parsed, bytes);
     if (found == Found::kStop) return walk;
@@ -461,9 +550,16 @@ Logs::Found Logs::Visit(Task* task, const records::BatchHeader& header, const By
 // ---- Their ends --------------------------------------------------------------------------------
 
 void Logs::Finish(uint64_t ticket, StoreOutput* output) {
+  if (const Task& task = tasks_.at(ticket); EndsTooEarly(task)) {
+    const int64_t next = std::max(task.next, task.offset);
+    return Fail(ticket, "the file ends before offset " + std::to_string(next), output);
+  }
   auto node = tasks_.extract(ticket);
   Task& task = node.mapped();
   Log* log = Find(task.log);
+  if (!task.hole.empty() && !task.lowered && !log->deleted) {
+    OnDamage(log, FileOf(*log, task) + task.hole, output);
+  }
   switch (task.kind) {
     case Task::Kind::kRead: {
       if (task.ahead) {
@@ -523,31 +619,77 @@ void Logs::Finish(uint64_t ticket, StoreOutput* output) {
   MaybeRemove(log, output);
 }
 
+// What was to be read is neither in the files nor, by now, in memory alone.
+bool Logs::EndsTooEarly(const Task& task) const {
+  const Log& log = *Find(task.log);
+  if (task.lowered || log.deleted || log.segments.empty() || !task.batches.empty()) return false;
+  if (task.kind == Task::Kind::kSearch) {
+    return task.next >= 0 && std::max(task.next, log.extent.start) < task.limit;
+  }
+  if (task.kind != Task::Kind::kRead || task.ahead) return false;
+  LogReadDone done;
+  return task.offset >= log.extent.start && task.offset < log.extent.end &&
+         !ReadCache(log, task.offset, task.max_bytes, &done);
+}
+
+std::string Logs::FileOf(const Log& log, const Task& task) {
+  return Describe(Directory::kLogs, log.Path(task.base, LogFileKind::kLog)) + ": ";
+}
+
+// An index that leads astray looks like damage behind it: the segment is read from its beginning
+// before that is said, and the index is made anew on the way.
+bool Logs::LookAgain(uint64_t ticket, StoreOutput* output) {
+  Task& task = tasks_.at(ticket);
+  Log* log = Find(task.log);
+  const bool reads = task.kind == Task::Kind::kRead || task.kind == Task::Kind::kSearch;
+  Segment* segment = SegmentAt(log, task.base);
+  if (!reads || task.strict || log->deleted || segment == nullptr || !segment->indexed) {
+    return false;
+  }
+  segment->indexed = false;
+  task.strict = true;
+  task.batches.clear();
+  task.bytes = 0;
+  task.needed = 0;
+  task.goes_on = false;
+  log->places.clear();
+  const Segment* first = SegmentFor(log, task.offset);
+  task.base = (first != nullptr ? first : &log->segments.front())->base;
+  EnterSegment(ticket, &task, output);
+  return true;
+}
+
+void Logs::OnDamage(Log* log, const std::string& why, StoreOutput* output) {
+  output->logs_damaged.push_back(log->number);
+  if (std::exchange(log->damaged, true)) return;
+  output->events.push_back(
+      {.kind = EventKind::kLogDamaged, .detail = log->number.value, .text = why});
+}
+
 void Logs::Fail(uint64_t ticket, const std::string& why, StoreOutput* output) {
-  if (const Task& task = tasks_.at(ticket);
-      task.kind == Task::Kind::kScan && ScanMayEndHere(task)) {
+  if (LookAgain(ticket, output)) return;
+  if (Task& task = tasks_.at(ticket); task.kind == Task::Kind::kScan) {
+    // What that means, recovery knows.
+    task.failed = why;
     return Finish(ticket, output);
   }
   auto node = tasks_.extract(ticket);
   Task& task = node.mapped();
   Log* log = Find(task.log);
-  const std::string file =
-      Describe(Directory::kLogs, log->Path(task.base, LogFileKind::kLog)) + ": " + why;
+  // One who has passed over a hole, and not found what is wanted behind it, wanted what is in it.
+  const std::string file = FileOf(*log, task) + (task.hole.empty() ? why : task.hole);
   --log->under_way;
-  if (task.kind == Task::Kind::kCut || task.kind == Task::Kind::kScan) {
+  if (task.kind == Task::Kind::kCut) {
     output->fatal = file +
-                    ". The server does not go on with a log that it cannot read: restore "
-                    "the file from a copy, or remove this replica and let it be made anew";
+                    ". The place to which the log is to be cut cannot be found: start the server "
+                    "again; what recovery finds damaged is made anew from the other replicas";
     return;
   }
   const bool moved =
       !log->deleted && (task.offset < log->extent.start || task.offset > log->extent.end);
   const auto status = moved && task.kind == Task::Kind::kRead ? LogReadDone::Status::kOutOfRange
                                                               : LogReadDone::Status::kFailed;
-  if (!moved && !log->deleted && !task.lowered && !task.ahead) {
-    output->events.push_back(
-        {.kind = EventKind::kLogDamaged, .detail = task.log.value, .text = log->directory});
-  }
+  if (!moved && !log->deleted && !task.lowered && !task.ahead) OnDamage(log, file, output);
   if (task.kind == Task::Kind::kRead) {
     if (task.ahead) {
       ahead_bytes_ -= task.max_bytes;  // who asks for it will be told

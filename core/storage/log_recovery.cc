@@ -31,8 +31,6 @@ void Logs::OnScanned(Log* log, Task* task, StoreOutput* output) {
   recovery_->OnScanned(log, task, output);
 }
 
-bool Logs::ScanMayEndHere(const Task& task) const { return recovery_->MayEndHere(task); }
-
 Logs::Recovery::Recovery(Logs* logs, LogReplay replay, uint64_t oldest)
     : logs_(logs), replay_(std::move(replay)), oldest_(oldest) {}
 
@@ -184,6 +182,7 @@ void Logs::Recovery::OnRootRead(const Operation& operation, const FileDone& done
   }
   const absl::StatusOr<std::vector<PartitionOffset>> offsets = DecodeOffsets(done.data.view());
   if (!offsets.ok()) return;  // a hint that is not there
+  ++checkpoints_read_;
   auto& hints = operation.file == kHighWatermarksFile   ? high_watermarks_
                 : operation.file == kRecoveryPointsFile ? recovery_points_
                                                         : starts_;
@@ -244,6 +243,11 @@ void Logs::Recovery::OnDone(const Operation& operation, const FileDone& done, St
       return ReadSnapshot(work, output);
     }
     case Step::kSnapshot:
+      if (done.error != FileError::kNone) {
+        // From the one before on, all batches are told.
+        logs_->RemoveSnapshots(work->log, work->snapshot_offset - 1, output);
+        return ReadSnapshot(work, output);
+      }
       work->snapshot = done.data;
       return Scan(work, output);
     case Step::kFirst:
@@ -285,14 +289,15 @@ void Logs::Recovery::Continue(StoreOutput* output) {
                                  .end = log.extent.end,
                                  .epochs = log.extent.epochs,
                                  .high_watermark = std::min(HighWatermarkHint(log), log.extent.end),
+                                 .damaged = !work.damage.empty(),
                                  .producer_snapshot = std::move(work.snapshot),
                                  .producer_snapshot_offset = work.snapshot_offset,
                                  .batch_headers = std::move(work.headers)});
     log.high_watermark = logs_->recovered_.back().high_watermark;
   }
-  if (flush() && (!clean_ || damaged_ || clean_epoch_ != logs_->broker_epoch_)) {
-    logs_->broker_epoch_ = 0;
-  }
+  // Without the checkpoints of that stop nobody knows whether all is there that it has left.
+  const bool vouched = clean_ && !damaged_ && checkpoints_read_ == 3;
+  if (flush() && (!vouched || clean_epoch_ != logs_->broker_epoch_)) logs_->broker_epoch_ = 0;
   logs_->recovery_.reset();  // this
 }
 
@@ -421,13 +426,12 @@ bool Logs::Recovery::TakeSegments(Work* work, const FileDone& done, StoreOutput*
   const bool nothing_needed = work->replayed.touched && start >= end;
   if (nothing_needed || segments.empty() || segments.begin()->first > start) {
     if (!nothing_needed) {
-      Fatal(Describe(Directory::kLogs, log->directory) + " lacks the segment of offset " +
-                std::to_string(start),
-            output);
-      return false;
+      work->damage = Describe(Directory::kLogs, log->directory) + ": the segment of offset " +
+                     std::to_string(start) + " is missing";
+    } else {
+      for (const auto& [base, bytes] : segments) remove(LogFileName(base, LogFileKind::kLog));
+      segments.clear();
     }
-    for (const auto& [base, bytes] : segments) remove(LogFileName(base, LogFileKind::kLog));
-    segments.clear();
   }
   for (const auto& [base, bytes] : segments) {
     log->segments.push_back({.base = base,
@@ -545,20 +549,13 @@ void Logs::Recovery::Scan(Work* work, StoreOutput* output) {
                    output);
 }
 
-bool Logs::Recovery::MayEndHere(const Task& task) const {
-  const Work& work = work_.at(task.log);
-  return flush() || !work.replayed.ends_with_batch || task.end == work.replayed.trusted_end;
-}
-
 void Logs::Recovery::OnScanned(Log* log, Task* task, StoreOutput* output) {
   Work* work = &work_.at(log->number);
-  const int64_t end = work->replayed.trusted_end;
   if (flush()) {
     if (!TakeEnd(work, task, output)) return;
-  } else if (work->replayed.ends_with_batch && end > log->active().base && task->end != end) {
-    return Fatal(Describe(Directory::kLogs, log->directory) + " ends at offset " +
-                     std::to_string(task->end) + ", but it had all up to " + std::to_string(end),
-                 output);
+  } else if (std::string damage = DamageFound(*work, *task); !damage.empty()) {
+    work->damage = std::move(damage);
+    return TakeDamaged(work, task, output);
   }
   Segment& active = log->active();
   const uint64_t position = active.base > task->base ? 0 : task->position;
@@ -578,6 +575,41 @@ void Logs::Recovery::OnScanned(Log* log, Task* task, StoreOutput* output) {
     }
   }
   ReadFirst(work, output);
+}
+
+// kFsync: what is wrong with what was scanned. All below T has been synced once.
+std::string Logs::Recovery::DamageFound(const Work& work, const Task& task) const {
+  if (!work.damage.empty()) return work.damage;
+  const Log& log = *work.log;
+  const int64_t end = work.replayed.trusted_end;
+  // What lies below the log's start is nobody's any more.
+  const bool wanted =
+      (end > log.segments.back().base || task.offset < end) && end > log.extent.start;
+  if (!wanted || (task.failed.empty() && task.end == end)) return "";
+  const std::string why = task.failed.empty() ? "the file ends at offset " +
+                                                    std::to_string(std::max(task.end, task.base))
+                                              : task.failed;
+  return FileOf(log, task) + why + "; the log ends at offset " + std::to_string(end);
+}
+
+// The log goes on where it ends, in a segment of its own: where that is in a damaged file, nobody
+// can tell. What of it is still whole can be read; whoever comes to the rest is told. The journal
+// knows all but the batches, so that the replica is what it was, with a hole in it.
+void Logs::Recovery::TakeDamaged(Work* work, Task* task, StoreOutput* output) {
+  Log* log = work->log;
+  logs_->OnDamage(log, work->damage, output);
+  task->headers.clear();
+  work->snapshot = Bytes();
+  work->snapshot_offset = log->extent.end;
+  const int64_t end = work->replayed.trusted_end;
+  log->file_end = end;
+  if (log->active().base < end) {
+    log->active().max_timestamp = kUnknown;
+    logs_->BeginSegment(log, end, output);
+  } else {
+    logs_->CutAt(log, end, 0, end, output);
+  }
+  Append(work, output);
 }
 
 // kFlush: the log ends where the scan has.
@@ -644,7 +676,6 @@ void Logs::Recovery::Append(Work* work, StoreOutput* output) {
       if (batch.end > work->snapshot_offset)
         work->headers.push_back(Bytes::Copy(batch.header.view()));
     }
-    // A gap before it (a truncation into a batch) is one in the file, too.
     logs_->Apply(log, std::move(append), output);
     logs_->Cache(log, *std::move(batches));
   }

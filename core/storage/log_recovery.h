@@ -20,8 +20,6 @@ class Logs::Recovery {
   void Start(StoreOutput* output);
   void OnDone(const Operation& operation, const FileDone& done, StoreOutput* output);
   void OnScanned(Log* log, Task* task, StoreOutput* output);
-  // A scan has come to bytes that are no batch. False: they should be one.
-  bool MayEndHere(const Task& task) const;
   // Begins what can begin; ends recovery when everything has ended.
   void Continue(StoreOutput* output);
 
@@ -45,6 +43,7 @@ class Logs::Recovery {
     bool own = false;  // the directory says that it is of this log
     bool has_metadata = false;
     bool cut = false;         // kFlush: files have been changed
+    std::string damage;       // kFsync: what is wrong with the files; empty: nothing
     bool has_epochs = false;  // kFlush: the file is there and whole
     size_t reads_left = 0;
     Bytes snapshot;
@@ -72,6 +71,8 @@ class Logs::Recovery {
   void ReadTimes(Work* work, StoreOutput* output);
   void ReadEpochs(Work* work, StoreOutput* output);
   void ReadSnapshot(Work* work, StoreOutput* output);
+  std::string DamageFound(const Work& work, const Task& task) const;
+  void TakeDamaged(Work* work, Task* task, StoreOutput* output);
   // False: it has been begun anew, or has ended.
   bool TakeEnd(Work* work, Task* task, StoreOutput* output);
   void Scan(Work* work, StoreOutput* output);
@@ -95,7 +96,8 @@ class Logs::Recovery {
   std::optional<DirectoryProperties> properties_;
   bool clean_ = false;  // kFlush: the marker was there
   int64_t clean_epoch_ = 0;
-  bool damaged_ = false;  // kFlush: a log is not what that stop has left
+  bool damaged_ = false;         // kFlush: a log is not what that stop has left
+  size_t checkpoints_read_ = 0;  // that are what was written
   // By the directory's name.
   absl::btree_map<std::string, int64_t> high_watermarks_;
   absl::btree_map<std::string, int64_t> recovery_points_;

@@ -194,6 +194,7 @@ class Logs {
     std::vector<EpochStart> epochs_written;
     std::vector<int64_t> snapshots;  // of producers: their offsets, ascending
     uint64_t bytes_since_snapshot = 0;
+    bool damaged = false;  // something of it was not what was written, and has been told
 
     std::string Path(std::string_view file) const { return directory + "/" + std::string(file); }
     std::string Path(int64_t base, LogFileKind kind) const { return Path(LogFileName(base, kind)); }
@@ -218,16 +219,22 @@ class Logs {
     int64_t base = 0;       // the segment that is read
     uint64_t position = 0;  // ... from here
     uint64_t asked = 0;     // bytes of the read under way
+    uint64_t needed = 0;    // ... of it, to get on at all: of a header, or of the batch
     Bytes index;
     std::vector<Bytes> batches;
     uint64_t bytes = 0;
     std::vector<Bytes> headers;  // kScan
     int64_t end = 0;             // kRead, kScan: of the last batch that counts
-    // No batch of the segment that begins below this may come now; with kFlush a scan wants the
-    // next one to begin here, for a log has no gaps. -1: not known.
+    // Where the next batch must begin, for a log has no gaps, unless it is where the log begins.
+    // -1: not known.
     int64_t next = 0;
-    bool strict = false;  // kScan: reads segments from their beginnings, whatever their indexes say
-    LogWriteId change;    // kCut, with kFlush
+    // Of the first batch that is read, as the index has it. -1: not known.
+    int64_t last_offset = -1;
+    bool strict = false;   // reads segments from their beginnings, whatever their indexes say
+    bool skipped = false;  // kRead: the batch before was damaged; `next` is where that began
+    std::string hole;      // ... what was wrong with the first one of these
+    std::string failed;    // kScan: why it could not go on; empty: it could
+    LogWriteId change;     // kCut, with kFlush
   };
   enum class Found : uint8_t { kGoOn, kTake, kStop };
   // What is to be done after a piece of a segment has been gone through.
@@ -311,7 +318,14 @@ class Logs {
   void ReadMore(uint64_t ticket, Task* task, uint64_t bytes, StoreOutput* output);
   void OnTaskRead(uint64_t ticket, const FileDone& done, StoreOutput* output);
   void WalkBatches(uint64_t ticket, Task* task, const Bytes& data, StoreOutput* output);
+  void ReadAround(uint64_t ticket, Task* task, const FileDone& done, StoreOutput* output);
+  static bool MaySkip(const Task& task);
+  static std::string At(const Task& task, uint64_t position);
+  static std::string EndsWithin(const Task& task);
+  static std::string FileOf(const Log& log, const Task& task);
   Walk WalkPiece(Task* task, Segment* segment, const Bytes& data);
+  const char* WrongPlace(const Log& log, const Task& task,
+                         const records::BatchHeader& header) const;
   static Found Visit(Task* task, const records::BatchHeader& header, const Bytes& batch);
   static uint64_t PieceBytes(const Task& task);
   static const Place* FindPlace(const Log& log, const Task& task);
@@ -322,7 +336,6 @@ class Logs {
   void DropAhead(Log* log);
   bool RoomAhead();
   void OnScanned(Log* log, Task* task, StoreOutput* output);
-  bool ScanMayEndHere(const Task& task) const;
   static bool IsCut(const LogChange& change, const LogExtent& before);
   void EndCut(Log* log);
   // The segment's index from its files: entries of batches that end at or below `limit`, within the
@@ -334,6 +347,9 @@ class Logs {
   void NextSegment(uint64_t ticket, Task* task, StoreOutput* output);
   void Finish(uint64_t ticket, StoreOutput* output);
   void Fail(uint64_t ticket, const std::string& why, StoreOutput* output);
+  bool EndsTooEarly(const Task& task) const;
+  bool LookAgain(uint64_t ticket, StoreOutput* output);
+  void OnDamage(Log* log, const std::string& why, StoreOutput* output);
   void LowerLimits(LogNumber log, int64_t to);
   Segment* SegmentAt(Log* log, int64_t base);
   Segment* SegmentFor(Log* log, int64_t offset);

@@ -85,8 +85,9 @@ struct LogAppend {
   int64_t end_offset = 0;   // exclusive: the log's end after it
 };
 struct LogTruncate {  // every record at or above `to`, and every epoch that begins at or above it
-  // Below the log's start: the log becomes empty, and begins and ends there. With kFlush: where a
-  // batch begins, or not above the log's start; else there is a gap, at which a crash ends the log.
+  // Below the log's start: the log becomes empty, and begins and ends there. Requires: a batch
+  // begins here, or it is not above the log's start. Else there would be a gap in the log, which
+  // nobody could tell from damage.
   int64_t to = 0;
 };
 struct LogEpoch {  // `epoch` begins at `start` == the log's end (a leader's, before its first
@@ -109,6 +110,9 @@ struct RecoveredLog {
   int64_t end = 0;    // exclusive
   std::vector<EpochStart> epochs;
   int64_t high_watermark = 0;  // the last checkpointed one, not above `end`; a hint
+  // kFsync: the files do not have all that they should below `end`. What can be read of it, can;
+  // of its producers nothing is known.
+  bool damaged = false;
   // The newest producer snapshot that is of use, the offset it is of (exclusive end of what it
   // covers), and the headers (61 bytes each) of all batches from there on, in order. Without a
   // snapshot from the oldest batch on that there still is, which may be below `start`.

@@ -17,7 +17,8 @@ namespace lockstep::storage {
 bool StoreOutput::Empty() const {
   return ops.empty() && events.empty() && !persisted && snapshot_chunks.empty() && !recovered &&
          !snapshot_taken && !snapshot_wanted && !log_persisted && log_reads.empty() &&
-         log_searches.empty() && logs_rolled.empty() && !clean_shutdown_done && !fatal;
+         log_searches.empty() && logs_damaged.empty() && logs_rolled.empty() &&
+         !clean_shutdown_done && !fatal;
 }
 
 void StoreOutput::Clear() {
@@ -31,6 +32,7 @@ void StoreOutput::Clear() {
   log_persisted.reset();
   log_reads.clear();
   log_searches.clear();
+  logs_damaged.clear();
   logs_rolled.clear();
   clean_shutdown_done = false;
   fatal.reset();
@@ -292,10 +294,12 @@ void Store::Impl::OnDone(const FileDone& done, StoreOutput* output) {
   if (dead_) return;
   const std::optional<Operation> operation = operations_.Complete(done);
   if (!operation.has_value()) return;
-  // A file that cannot be read is its reader's loss.
-  if (done.error != FileError::kNone && operation->owner != Owner::kLogTask &&
-      !(operation->owner == Owner::kLogRecovery && operation->kind == OpKind::kRead &&
-        done.error == FileError::kNotFound)) {
+  // A file that cannot be read is its reader's loss; what recovery reads by name of the logs'
+  // directory are hints, except for what says whose directory it is.
+  const bool hint = operation->owner == Owner::kLogRecovery && operation->kind == OpKind::kRead &&
+                    (done.error == FileError::kNotFound ||
+                     (done.error == FileError::kIo && operation->file != kPropertiesFile));
+  if (done.error != FileError::kNone && operation->owner != Owner::kLogTask && !hint) {
     dead_ = true;
     output->fatal = DescribeFailure(*operation, done);
     return;

@@ -117,6 +117,9 @@ struct StoreOutput {
   std::optional<LogWriteId> log_persisted;
   std::vector<LogReadDone> log_reads;
   std::vector<LogSearchDone> log_searches;
+  // What was read of these is not what was written, or cannot be read. Said again with each reader
+  // that finds it.
+  std::vector<LogNumber> logs_damaged;
   // These have begun a new segment, or got much since their producers' state was last kept: it is
   // time for WriteProducerSnapshot.
   std::vector<LogNumber> logs_rolled;

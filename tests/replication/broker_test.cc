@@ -155,6 +155,85 @@ TEST(Broker, AMemberOfTheIsrThatLostItsDiskIsNotElected) {
   }));
 }
 
+TEST(Broker, ALeaderWhoseLogIsDamagedGivesItUpAndBeginsAnew) {
+  Cluster cluster(3);
+  cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2, 3})});
+  ASSERT_TRUE(cluster.Commit("t", 0, 4));
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Isr("t", 0).size() == 3; }));
+  const storage::LogNumber log = cluster.broker(1).LogOf(cluster.StateAt(1, "t", 0)->id);
+  const int32_t isr_version = cluster.StateAt(2, "t", 0)->isr_version;
+  const int32_t replicas_version = cluster.StateAt(2, "t", 0)->replicas_version;
+
+  cluster.DamageLog(1, "t", 0);
+
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Leader("t", 0) == 2; }));
+  EXPECT_EQ(cluster.EventCount(1, EventKind::kReplicaGivenUp), 1u);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Isr("t", 0).size() == 3; }));
+  EXPECT_EQ(cluster.StateAt(2, "t", 0)->replicas_version, replicas_version + 2);
+  EXPECT_GT(cluster.StateAt(2, "t", 0)->isr_version, isr_version);
+  EXPECT_NE(cluster.broker(1).LogOf(cluster.StateAt(1, "t", 0)->id), log);
+  EXPECT_EQ(cluster.Replica(1, "t", 0)->log_end(), 4);
+  EXPECT_TRUE(cluster.Commit("t", 0, 1));
+}
+
+TEST(Broker, AFollowerWhoseLogIsDamagedGivesItUpAndTheLeaderStays) {
+  Cluster cluster(2);
+  cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2})});
+  ASSERT_TRUE(cluster.Commit("t", 0, 4));
+  const LeaderEpoch epoch = cluster.Replica(1, "t", 0)->leader_epoch();
+
+  cluster.DamageLog(2, "t", 0);
+
+  ASSERT_TRUE(cluster.RunUntil([&] {
+    const Partition* replica = cluster.Replica(2, "t", 0);
+    return cluster.EventCount(2, EventKind::kReplicaGivenUp) == 1 && replica != nullptr &&
+           replica->log_end() == 4 && cluster.Isr("t", 0).size() == 2;
+  }));
+  EXPECT_EQ(cluster.Replica(1, "t", 0)->leader_epoch(), epoch);
+  EXPECT_TRUE(cluster.Commit("t", 0, 1));
+}
+
+// It is all there is: with its hole it is worth more than nothing.
+TEST(Broker, TheLastMemberOfTheIsrKeepsADamagedLogUntilAnotherHasCaughtUp) {
+  Cluster cluster(2);
+  cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2})});
+  ASSERT_TRUE(cluster.Commit("t", 0, 4));
+  cluster.Crash(2);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Isr("t", 0).size() == 1; }));
+  const storage::LogNumber log = cluster.broker(1).LogOf(cluster.StateAt(1, "t", 0)->id);
+
+  cluster.DamageLog(1, "t", 0);
+  cluster.Advance(Seconds(60));
+  EXPECT_EQ(cluster.Leader("t", 0), 1);
+  EXPECT_EQ(cluster.broker(1).LogOf(cluster.StateAt(1, "t", 0)->id), log);
+  EXPECT_TRUE(cluster.Commit("t", 0, 1));
+
+  cluster.Start(2);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Leader("t", 0) == 2; }));
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Isr("t", 0).size() == 2; }));
+  EXPECT_NE(cluster.broker(1).LogOf(cluster.StateAt(1, "t", 0)->id), log);
+  EXPECT_EQ(cluster.Replica(1, "t", 0)->log_end(), 5);
+}
+
+// Whether it was carried out is not known when the connection is lost: it is looked at, and done
+// again.
+TEST(Broker, AnUnknownOutcomeOfGivingUpLosesNothing) {
+  for (int lost = 1; lost <= 12; ++lost) {
+    Cluster cluster(3);
+    cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2, 3})});
+    ASSERT_TRUE(cluster.Commit("t", 0, 4));
+    int left = lost;
+    cluster.on_frame = [&](int32_t id, const Bytes&) { return id != 1 || --left != 0; };
+    cluster.DamageLog(1, "t", 0);
+    ASSERT_TRUE(cluster.RunUntil([&] {
+      const Partition* replica = cluster.Replica(1, "t", 0);
+      return cluster.EventCount(1, EventKind::kReplicaGivenUp) > 0 && replica != nullptr &&
+             replica->log_end() == 4 && cluster.Isr("t", 0).size() == 3;
+    })) << lost;
+    EXPECT_TRUE(cluster.Commit("t", 0, 1));
+  }
+}
+
 TEST(Broker, UncleanElectionLosesDataOnlyWhenItIsAllowed) {
   Cluster cluster(2);
   cluster.Admin(1, CreateTopic{.topic = "t",

@@ -382,6 +382,11 @@ const PartitionState* Cluster::StateAt(int32_t id, const std::string& topic, int
   return index < at->second.partitions.size() ? &at->second.partitions[index] : nullptr;
 }
 
+void Cluster::DamageLog(int32_t id, const std::string& topic, int32_t partition) {
+  const storage::LogNumber log = broker(id).LogOf(StateAt(id, topic, partition)->id);
+  Step(id, [&](Broker* broker, BrokerOutput* output) { broker->OnLogDamaged(now(), log, output); });
+}
+
 const Partition* Cluster::Replica(int32_t id, const std::string& topic, int32_t partition) {
   if (!running(id)) return nullptr;
   const PartitionState* state = StateAt(id, topic, partition);

@@ -47,6 +47,8 @@ class Cluster {
   // The process does not run, and its clock does.
   void Pause(int32_t id, bool paused) { nodes_.at(id).paused = paused; }
   void HoldDisk(int32_t id, bool held) { nodes_.at(id).hold_disk = held; }
+  // The broker's log of the partition turns out to be damaged.
+  void DamageLog(int32_t id, const std::string& topic, int32_t partition);
   // Called with each frame that the coordination service sends to a broker; false loses the
   // connection instead.
   std::function<bool(int32_t, const Bytes&)> on_frame;

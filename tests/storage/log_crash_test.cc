@@ -60,7 +60,7 @@ class LogCrashPoints : public testing::TestWithParam<Parameters> {
     if (!h->RunWithin(&budget)) return false;
     h->Do(a, LogTruncate{4});
     h->Append(a, 5, 3, 60);
-    h->Do(a, LogTruncate{5});  // into a batch
+    h->Do(a, LogTruncate{4});
     h->Append(a, 6, 1, 60);
     h->Do(b, LogStart{300});  // emptied, above its end
     h->Append(b, 6, 1, 300);

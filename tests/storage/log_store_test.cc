@@ -157,13 +157,13 @@ TEST_F(LogStore, ReadsEndAtTheLimitButForTheFirstBatch) {
 TEST_F(LogStore, AReadNeverGivesWhatIsCutMeanwhile) {
   const LogNumber log = Twenty();
   h_.Read(log, 0);
-  h_.Do(log, LogTruncate{5});
+  h_.Do(log, LogTruncate{6});
   h_.Append(log, 9, 30, 10);
   h_.Flush();
   h_.RunUntilIdle();
   ASSERT_EQ(h_.reads().size(), 1u);
   for (const records::BatchHeader& batch : Headers(h_.reads()[0])) {
-    EXPECT_LE(batch.next_offset(), 5);
+    EXPECT_LE(batch.next_offset(), 6);
   }
   LosePower();
 }
@@ -322,14 +322,17 @@ TEST_F(LogStore, ADirectoryOfNobodyIsLeftAlone) {
   LosePower();
 }
 
-TEST_F(LogStore, ALogWhoseFilesAreGoneStopsTheServer) {
+TEST_F(LogStore, ALogWhoseDirectoryIsGoneStopsTheServer) {
   const LogNumber log = Twenty();
   for (int i = 0; i < 300; ++i) {
     h_.Append(log, 5, 1, 300);
     if (i % 5 == 0) Settle();
   }
   Settle();
-  h_.disk().Remove(Directory::kLogs, "topic-0/" + LogFileName(0, LogFileKind::kLog));
+  for (const std::string& name : h_.disk().Names(Directory::kLogs, "topic-0")) {
+    h_.disk().Remove(Directory::kLogs, "topic-0/" + name);
+  }
+  h_.disk().Remove(Directory::kLogs, "topic-0");
   h_.Kill();
   h_.RestartAndRecover();
   EXPECT_NE(h_.fatal(), "");
@@ -345,7 +348,7 @@ TEST_F(LogStore, FilesAreKafkas) {
   EXPECT_EQ(h_.disk().Get(Directory::kLogs, "topic-0/partition.metadata"),
             "version: 0\ntopic_id: " + id.ToString() + "\n");
   EXPECT_EQ(h_.disk().Get(Directory::kLogs, "replication-offset-checkpoint"),
-            "0\n2\ntopic 0 7\n#" + id.ToString() + " 0 7\n");
+            "0\n3\ntopic 0 7\n#" + id.ToString() + " 0 7\n#crc32c 0 571811213\n");
   EXPECT_EQ(h_.disk().Get(Directory::kLogs, "topic-0/leader-epoch-checkpoint"),
             "0\n4\n1 0\n2 9\n3 19\n4 30\n");
   LosePower();

@@ -52,6 +52,7 @@ class LogHarness {
     reads_.clear();
     searches_.clear();
     rolled_.clear();
+    damaged_.clear();
     clean_ = false;
     last_id_ = 0;
     zab_id_ = 0;
@@ -67,6 +68,10 @@ class LogHarness {
     queue_.erase(queue_.begin() + static_cast<ptrdiff_t>(chosen));
     FileDone done = disk_.Execute(op);
     if (fail_at_ != 0 && --fail_at_ == 0) done = {.id = op.id, .error = FileError::kIo};
+    if (op.kind == OpKind::kRead && op.file == unreadable_ && op.offset < unreadable_to_ &&
+        op.offset + op.size > unreadable_from_) {
+      done = {.id = op.id, .error = FileError::kIo};
+    }
     ++executed_;
     if (op.kind == OpKind::kSync || op.kind == OpKind::kSyncDirectory) ++syncs_;
     last_op_ = op;
@@ -115,6 +120,12 @@ class LogHarness {
   // Operations on this file are not carried out, nor what has to follow them.
   void Stick(std::string file) { stuck_ = std::move(file); }
   void FailAt(uint64_t n) { fail_at_ = n; }
+  // Nothing can be read that touches bytes `from` to `to` (exclusive) of this file; empty: of none.
+  void MakeUnreadable(std::string file, uint64_t from = 0, uint64_t to = UINT64_MAX) {
+    unreadable_ = std::move(file);
+    unreadable_from_ = from;
+    unreadable_to_ = to;
+  }
   void Flush() {
     store_->Flush(&output_);
     Drain();
@@ -195,6 +206,7 @@ class LogHarness {
   const std::vector<LogReadDone>& reads() const { return reads_; }
   const std::vector<LogSearchDone>& searches() const { return searches_; }
   const std::vector<LogNumber>& rolled() const { return rolled_; }
+  const std::vector<LogNumber>& damaged() const { return damaged_; }
   const std::vector<Event>& events() const { return events_; }
   bool clean() const { return clean_; }
   uint64_t CountEvents(EventKind kind) const {
@@ -399,6 +411,7 @@ class LogHarness {
     for (LogReadDone& done : output_.log_reads) reads_.push_back(std::move(done));
     for (LogSearchDone& done : output_.log_searches) searches_.push_back(std::move(done));
     for (const LogNumber log : output_.logs_rolled) rolled_.push_back(log);
+    for (const LogNumber log : output_.logs_damaged) damaged_.push_back(log);
     if (output_.recovered.has_value()) recovered_ = std::move(output_.recovered);
     if (output_.log_persisted.has_value()) persisted_ = output_.log_persisted->value;
     if (output_.clean_shutdown_done) clean_ = true;
@@ -439,6 +452,10 @@ class LogHarness {
   std::vector<LogReadDone> reads_;
   std::vector<LogSearchDone> searches_;
   std::vector<LogNumber> rolled_;
+  std::vector<LogNumber> damaged_;
+  std::string unreadable_;
+  uint64_t unreadable_from_ = 0;
+  uint64_t unreadable_to_ = UINT64_MAX;
   bool clean_ = false;
 
   State now_;                    // after all changes
