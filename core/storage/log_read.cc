@@ -554,6 +554,7 @@ void Logs::Finish(uint64_t ticket, StoreOutput* output) {
     const int64_t next = std::max(task.next, task.offset);
     return Fail(ticket, "the file ends before offset " + std::to_string(next), output);
   }
+  if (ScanIsShort(tasks_.at(ticket)) && LookAgain(ticket, output)) return;
   auto node = tasks_.extract(ticket);
   Task& task = node.mapped();
   Log* log = Find(task.log);
@@ -636,21 +637,29 @@ std::string Logs::FileOf(const Log& log, const Task& task) {
   return Describe(Directory::kLogs, log.Path(task.base, LogFileKind::kLog)) + ": ";
 }
 
+// kFsync: it has come to its end without everything that it should have found.
+bool Logs::ScanIsShort(const Task& task) const {
+  const Log& log = *Find(task.log);
+  if (task.kind != Task::Kind::kScan || flush() || log.segments.empty()) return false;
+  // What lies below the log's start is nobody's any more.
+  const bool wanted = task.limit > log.segments.back().base || task.offset < task.limit;
+  return wanted && task.limit > log.extent.start && task.end != task.limit;
+}
+
 // An index that leads astray looks like damage behind it: the segment is read from its beginning
 // before that is said, and the index is made anew on the way.
 bool Logs::LookAgain(uint64_t ticket, StoreOutput* output) {
   Task& task = tasks_.at(ticket);
   Log* log = Find(task.log);
-  const bool reads = task.kind == Task::Kind::kRead || task.kind == Task::Kind::kSearch;
   Segment* segment = SegmentAt(log, task.base);
-  if (!reads || task.strict || log->deleted || segment == nullptr || !segment->indexed) {
-    return false;
-  }
+  if (task.strict || log->deleted || segment == nullptr || !segment->indexed) return false;
   segment->indexed = false;
   task.strict = true;
   task.batches.clear();
+  task.headers.clear();
   task.bytes = 0;
   task.needed = 0;
+  task.end = 0;
   task.goes_on = false;
   log->places.clear();
   const Segment* first = SegmentFor(log, task.offset);

@@ -582,10 +582,7 @@ std::string Logs::Recovery::DamageFound(const Work& work, const Task& task) cons
   if (!work.damage.empty()) return work.damage;
   const Log& log = *work.log;
   const int64_t end = work.replayed.trusted_end;
-  // What lies below the log's start is nobody's any more.
-  const bool wanted =
-      (end > log.segments.back().base || task.offset < end) && end > log.extent.start;
-  if (!wanted || (task.failed.empty() && task.end == end)) return "";
+  if (!logs_->ScanIsShort(task)) return "";
   const std::string why = task.failed.empty() ? "the file ends at offset " +
                                                     std::to_string(std::max(task.end, task.base))
                                               : task.failed;

@@ -348,6 +348,7 @@ class Logs {
   void Finish(uint64_t ticket, StoreOutput* output);
   void Fail(uint64_t ticket, const std::string& why, StoreOutput* output);
   bool EndsTooEarly(const Task& task) const;
+  bool ScanIsShort(const Task& task) const;
   bool LookAgain(uint64_t ticket, StoreOutput* output);
   void OnDamage(Log* log, const std::string& why, StoreOutput* output);
   void LowerLimits(LogNumber log, int64_t to);

@@ -260,6 +260,38 @@ TEST_F(DamagedLog, AnIndexThatLeadsAstrayIsNoDamage) {
   EXPECT_EQ(h_.CountEvents(EventKind::kLogDamaged), 0u);
 }
 
+// A power loss has left in it what was never written.
+TEST_F(DamagedLog, AnIndexThatLeadsRecoveryAstrayIsNoDamage) {
+  h_.Snapshot(log_, 60);
+  Settle();
+  for (const int32_t position : {0, 1}) {
+    std::string index(8, '\0');
+    records::StoreBe(index.data(), int32_t{1});
+    records::StoreBe(index.data() + 4, position);
+    h_.Kill();
+    Put(Name(bases_.back(), LogFileKind::kIndex), index);
+    h_.RestartAndRecover();
+    ASSERT_TRUE(h_.recovered().has_value());
+    h_.AdoptRecovered();
+    EXPECT_FALSE(Recovered().damaged);
+    EXPECT_EQ(Told(), "");
+    ExpectWhole(0, 60);
+  }
+}
+
+TEST_F(DamagedLog, AnIndexThatLeadsACutAstrayIsNoDamage) {
+  std::string index(8, '\0');
+  records::StoreBe(index.data(), int32_t{1});
+  records::StoreBe(index.data() + 4, int32_t{1});
+  Restart();
+  Put(Name(bases_[2], LogFileKind::kIndex), index);
+  h_.Do(log_, LogTruncate{bases_[2] + 5});
+  h_.Append(log_, 9, 1, 20, 2000);
+  Settle();
+  EXPECT_EQ(Told(), "");
+  ExpectWhole(0, bases_[2] + 6);
+}
+
 // Nothing of the start depends on a log that is damaged: it is what it was, with a hole in it.
 TEST_F(DamagedLog, FoundByRecoveryGoesOnBehindTheHole) {
   Damage(bases_.back(), 58, 70);
