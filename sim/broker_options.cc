@@ -221,9 +221,8 @@ void DrawFailOvers(RandomStream& random, const Scenario& scenario, Plan* plan) {
                                       FaultKind::kSlowCoordination,
                                       FaultKind::kStrikeLeaders,
                                       FaultKind::kResetCoordination};
-  // Damage is not for worlds with brokers.
   constexpr uint64_t kOrdinary = static_cast<uint64_t>(FaultKind::kBitRot);
-  plan->fault_weights.fill(0);
+  for (uint64_t kind = 0; kind < kOrdinary; ++kind) plan->fault_weights[kind] = 0;
   const auto add = [&](FaultKind kind) {
     const auto weight = static_cast<uint32_t>(random.Between(1, 10));
     if (std::find(scenario.faults.begin(), scenario.faults.end(), kind) != scenario.faults.end()) {
@@ -313,6 +312,23 @@ void SetBrokerOptions(const Plan& plan, uint32_t server, server::Options* option
   }
   role.broker.coordination.servers = static_cast<uint32_t>(role.coordination.size());
   if (server >= plan.voters()) options->voters.clear();
+}
+
+void DrawDamagedLogs(RandomStream& random, const Scenario& scenario, Plan* plan) {
+  const bool damage = std::any_of(scenario.faults.begin(), scenario.faults.end(), IsDamage);
+  if (!damage || random.Chance(1, 5)) return;
+  storage::LogOptions& log = plan->options.broker->broker.log;
+  plan->brokers.durability = log.durability = storage::Durability::kFsync;
+  log.cache_bytes = OneOf(random, {uint64_t{0}, uint64_t{0}, uint64_t{2'000}});
+  log.journal_bytes_max = OneOf(random, {uint64_t{1'000}, uint64_t{4'000}});
+  plan->options.storage.segment_bytes = OneOf(random, {1'024u, 4'096u});
+  plan->options.storage.retained_bytes = 0;
+  plan->damage_every = plan->options.tick * random.Between(1, 8);
+  for (TopicPlan& topic : plan->brokers.topics) {
+    const bool spread = random.Chance(3, 4);
+    if (spread) topic.replication_factor = static_cast<int16_t>(std::min(plan->servers, 3u));
+    topic.min_insync = std::min<int32_t>(topic.min_insync, topic.replication_factor);
+  }
 }
 
 }  // namespace lockstep::sim

@@ -101,6 +101,9 @@ void DrawFailOvers(RandomStream& random, const Scenario& scenario, Plan* plan);
 // Makes some of those ones in which leaderships go back and forth while sessions live: it takes an
 // operator, and no fault. From a stream of its own.
 void DrawHandOvers(RandomStream& random, const Scenario& scenario, Plan* plan);
+// Most worlds whose disks are damaged have it where it is found soon: in logs that readers and
+// recovery read from the disk, and that are not written anew from the journal.
+void DrawDamagedLogs(RandomStream& random, const Scenario& scenario, Plan* plan);
 // What is different in the options of each server.
 void SetBrokerOptions(const Plan& plan, uint32_t server, server::Options* options);
 std::string Describe(const BrokerPlan& plan);

@@ -284,7 +284,7 @@ FileError Disk::DoWrite(const FileOp& op, File* file) {
   const uint64_t end = op.offset + change.data.size();
   if (full_ && end > file->cached.size()) return FileError::kNoSpace;
   EndFlaws(NumberOf(*file), op.offset, end);
-  if (misdirect_ && op.directory != storage::Directory::kLogs) Misdirect(op, *file, change.data);
+  if (misdirect_ && MayMisdirect(op)) Misdirect(op, *file, change.data);
   if (file->cached.size() < end) file->cached.resize(end);
   file->cached.replace(op.offset, change.data.size(), change.data);
   file->changes.push_back(std::move(change));
@@ -342,30 +342,59 @@ void Disk::DoRead(const FileOp& op, const File& file, FileDone* done) const {
   done->data = Bytes::Copy(data);
 }
 
+std::vector<uint32_t> Disk::FilesIn(storage::Directory directory,
+                                    const std::string& subdirectory) const {
+  const Dir* dir = &dirs_[static_cast<size_t>(directory)];
+  if (!subdirectory.empty()) {
+    const auto entry = dir->cached.find(subdirectory);
+    if (entry == dir->cached.end()) return {};
+    dir = &dirs_[files_[entry->second].dir];
+  }
+  std::vector<uint32_t> files;
+  for (const auto& [name, number] : dir->cached) {
+    if (files_[number].dir == 0) files.push_back(number);
+  }
+  return files;
+}
+
+// Logs first, where there are any: what the journal and snapshots have is most of a disk.
+std::vector<uint32_t> Disk::Victims(uint32_t place) const {
+  std::vector<uint32_t> victims;
+  const auto add = [&](const std::vector<uint32_t>& files) {
+    victims.insert(victims.end(), files.begin(), files.end());
+  };
+  for (const std::string& log : bearable_.logs) add(FilesIn(storage::Directory::kLogs, log));
+  if (bearable_.journal && (victims.empty() || place % 4 == 0)) {
+    add(FilesIn(storage::Directory::kData));
+    add(FilesIn(storage::Directory::kLog));
+  }
+  return victims;
+}
+
 std::optional<Disk::Sector> Disk::SectorAt(uint32_t place) const {
   const auto sectors_of = [](const File& file) {
     return (file.cached.size() + kSectorBytes - 1) / kSectorBytes;
   };
+  const std::vector<uint32_t> victims = Victims(place);
   uint64_t total = 0;
-  for (const storage::Directory directory : {storage::Directory::kData, storage::Directory::kLog}) {
-    for (const auto& [name, number] : dirs_[static_cast<size_t>(directory)].cached) {
-      total += sectors_of(files_[number]);
-    }
-  }
+  for (const uint32_t number : victims) total += sectors_of(files_[number]);
   if (total == 0) return std::nullopt;
   uint64_t sector = place % total;
-  for (const storage::Directory directory : {storage::Directory::kData, storage::Directory::kLog}) {
-    for (const auto& [name, number] : dirs_[static_cast<size_t>(directory)].cached) {
-      const uint64_t sectors = sectors_of(files_[number]);
-      if (sector < sectors) {
-        const uint64_t offset = sector * kSectorBytes;
-        return Sector{number, offset,
-                      std::min(kSectorBytes, files_[number].cached.size() - offset)};
-      }
-      sector -= sectors;
+  for (const uint32_t number : victims) {
+    const uint64_t sectors = sectors_of(files_[number]);
+    if (sector < sectors) {
+      const uint64_t offset = sector * kSectorBytes;
+      return Sector{number, offset, std::min(kSectorBytes, files_[number].cached.size() - offset)};
     }
+    sector -= sectors;
   }
   LS_UNREACHABLE();
+}
+
+bool Disk::MayMisdirect(const FileOp& op) const {
+  if (op.directory != storage::Directory::kLogs) return bearable_.journal;
+  return std::binary_search(bearable_.logs.begin(), bearable_.logs.end(),
+                            storage::SubdirectoryOf(op.file));
 }
 
 bool Disk::Rot(uint32_t place) {
@@ -377,6 +406,7 @@ bool Disk::Rot(uint32_t place) {
   char& byte = content[draw % content.size()];
   byte = static_cast<char>(byte ^ static_cast<char>(1 + (draw >> 32) % 255));
   EndFlaws(sector->file, sector->offset, sector->offset + sector->size);
+  ever_damaged_ = true;
   flaws_.push_back({sector->file, sector->offset, std::move(content), false});
   return true;
 }
@@ -385,6 +415,7 @@ bool Disk::BreakSector(uint32_t place) {
   const std::optional<Sector> sector = SectorAt(place);
   if (!sector) return false;
   EndFlaws(sector->file, sector->offset, sector->offset + sector->size);
+  ever_damaged_ = true;
   flaws_.push_back({sector->file, sector->offset, std::string(sector->size, '\0'), true});
   return true;
 }
@@ -399,6 +430,7 @@ void Disk::Misdirect(const FileOp& op, const File& file, std::string_view data) 
   const File& victim = files_[sector->file];
   std::string astray(data.substr(0, victim.cached.size() - sector->offset));
   EndFlaws(sector->file, sector->offset, sector->offset + astray.size());
+  ever_damaged_ = true;
   flaws_.push_back({sector->file, sector->offset, std::move(astray), false});
   flaws_.push_back({NumberOf(file), op.offset, std::move(before), false});
 }
@@ -429,6 +461,67 @@ bool Disk::damaged() const {
   return lost_promises_ || lying_ || misdirect_ || !flaws_.empty() ||
          std::any_of(files_.begin(), files_.end(), [](const File& f) { return f.lied > 0; }) ||
          std::any_of(dirs_.begin(), dirs_.end(), [](const Dir& d) { return d.lied > 0; });
+}
+
+bool Disk::journal_damaged() const {
+  if (flaws_.empty()) return false;
+  std::vector<uint32_t> files = FilesIn(storage::Directory::kData);
+  const std::vector<uint32_t> journal = FilesIn(storage::Directory::kLog);
+  files.insert(files.end(), journal.begin(), journal.end());
+  return std::any_of(flaws_.begin(), flaws_.end(), [&](const Flaw& flaw) {
+    return std::find(files.begin(), files.end(), flaw.file) != files.end();
+  });
+}
+
+void Disk::RepairJournal() {
+  for (const storage::Directory directory : {storage::Directory::kData, storage::Directory::kLog}) {
+    for (const uint32_t file : FilesIn(directory)) EndFlaws(file, 0, UINT64_MAX);
+  }
+}
+
+void Disk::RepairLog(const std::string& directory) {
+  for (const uint32_t file : FilesIn(storage::Directory::kLogs, directory)) {
+    EndFlaws(file, 0, UINT64_MAX);
+  }
+}
+
+std::vector<std::string> Disk::LiedLogs() const {
+  std::vector<std::string> logs;
+  for (const auto& [name, number] : dirs_[static_cast<size_t>(storage::Directory::kLogs)].cached) {
+    if (files_[number].dir == 0) continue;
+    const std::vector<uint32_t> files = FilesIn(storage::Directory::kLogs, name);
+    const bool lied = dirs_[files_[number].dir].lied > 0 ||
+                      std::any_of(files.begin(), files.end(),
+                                  [this](uint32_t file) { return files_[file].lied > 0; });
+    if (lied) logs.push_back(name);
+  }
+  return logs;
+}
+
+void Disk::KeepWordIn(storage::Directory directory, const std::string& subdirectory) {
+  for (const uint32_t number : FilesIn(directory, subdirectory)) {
+    MakeDurable(&files_[number], files_[number].lied);
+  }
+  Dir* dir = DirAt(directory, subdirectory);
+  if (dir != nullptr) MakeDurable(dir, dir->lied);
+}
+
+void Disk::KeepWord() {
+  KeepWordIn(storage::Directory::kData, "");
+  KeepWordIn(storage::Directory::kLog, "");
+  KeepWordIn(storage::Directory::kLogs, "");
+  const Entries logs = dirs_[static_cast<size_t>(storage::Directory::kLogs)].cached;
+  for (const auto& [name, number] : logs) {
+    if (files_[number].dir == 0) continue;
+    if (std::binary_search(bearable_.logs.begin(), bearable_.logs.end(), name)) continue;
+    KeepWordIn(storage::Directory::kLogs, name);
+  }
+  if (!bearable_.journal) return RepairJournal();
+  // The newest may be one that is only prepared.
+  const std::vector<uint32_t> journal = FilesIn(storage::Directory::kLog);
+  for (size_t i = journal.size() - std::min(journal.size(), size_t{2}); i < journal.size(); ++i) {
+    EndFlaws(journal[i], 0, UINT64_MAX);
+  }
 }
 
 void Disk::Forgive() {
@@ -489,6 +582,7 @@ void Disk::Replace() {
   files_.clear();
   flaws_.clear();
   lost_promises_ = false;
+  bearable_ = {};
   dirs_.clear();
   dirs_.resize(storage::kDirectories);
 }

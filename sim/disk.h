@@ -43,6 +43,21 @@ class Disk {
   // Carries out the operation of a kDiskDone task. False if it was given up by a crash.
   bool Complete(uint64_t operation, storage::FileDone* done);
 
+  // What may be damaged now: others have it. As of the last call.
+  struct Bearable {
+    bool journal = true;            // and snapshots
+    std::vector<std::string> logs;  // directories of partition logs, ascending
+  };
+  void set_bearable(Bearable bearable) { bearable_ = std::move(bearable); }
+  // Of a server whose death must not make it forget anything unnoticed, and nothing that others do
+  // not have: lies that are not bearable become true, and so do those of which recovery could not
+  // tell (the journal's; that a log's directory exists at all), and what is wrong at the journal's
+  // end, where damage looks like a torn tail, is right again.
+  void KeepWord();
+  // Everything in the journal and in snapshots, or in a log's directory, is as it was written.
+  void RepairJournal();
+  void RepairLog(const std::string& directory);
+
   // The process died. Of the operations under way, some are still carried out. Without
   // `may_forget`, what would make the server forget something unnoticed is as if it had not been:
   // lies become true, and what rotted or went astray is found in its place.
@@ -60,17 +75,26 @@ class Disk {
   // No operation may allocate while set.
   void set_full(bool full) { full_ = full; }
   // `place` names a sector: the place-th, counted round and round, of those of all files of the
-  // journal and of snapshots. False if there is none.
+  // journal, of snapshots and of logs that may be damaged. False if there is none.
   bool Rot(uint32_t place);
   bool BreakSector(uint32_t place);
   // The next write to such a file lands at `place`; where it belongs nothing changes.
   void MisdirectNext(uint32_t place) { misdirect_ = place; }
+  bool misdirecting() const { return misdirect_.has_value(); }
   // Syncs make nothing durable while set, and say that they do.
-  void set_lying(bool lying) { lying_ = lying; }
+  void set_lying(bool lying) {
+    lying_ = lying;
+    ever_damaged_ |= lying;
+  }
+  // Directories of partition logs of which a power loss would reveal lies, ascending.
+  std::vector<std::string> LiedLogs() const;
   // Ends what lasts. Damage stays.
   void ClearFaults();
   // There are flaws, or lies that a power loss would reveal, or has revealed.
   bool damaged() const;
+  bool journal_damaged() const;
+  // Anything has ever been done to it that it should not do.
+  bool ever_damaged() const { return ever_damaged_; }
   // Recovery has found nothing wrong: what lies have cost is not known to anybody.
   void OnRecovered() { lost_promises_ = false; }
   // Whether an error was reported to the server since it started.
@@ -143,6 +167,13 @@ class Disk {
   File* Find(const storage::FileOp& op);
   uint32_t NumberOf(const File& file) const { return static_cast<uint32_t>(&file - files_.data()); }
   void DoRead(const storage::FileOp& op, const File& file, storage::FileDone* done) const;
+  // Files that may be damaged at `place`, in an order.
+  std::vector<uint32_t> Victims(uint32_t place) const;
+  bool MayMisdirect(const storage::FileOp& op) const;
+  // Of everything directly in a directory, or in a subdirectory.
+  std::vector<uint32_t> FilesIn(storage::Directory directory,
+                                const std::string& subdirectory = "") const;
+  void KeepWordIn(storage::Directory directory, const std::string& subdirectory);
   std::optional<Sector> SectorAt(uint32_t place) const;
   void Misdirect(const storage::FileOp& op, const File& file, std::string_view data);
   // Something was written there, or the file ends before: what was wrong is not any more.
@@ -174,6 +205,8 @@ class Disk {
   bool lying_ = false;
   bool lost_promises_ = false;  // a power loss has revealed lies
   std::optional<uint32_t> misdirect_;
+  Bearable bearable_;
+  bool ever_damaged_ = false;
   std::vector<Flaw> flaws_;
   bool reported_error_ = false;
   std::array<bool, storage::kDirectories> failed_ = {};  // since the process started

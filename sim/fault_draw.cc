@@ -353,7 +353,8 @@ bool Faults::DrawConnection(FaultDecision* fault) {
 }
 
 bool Faults::DrawDamage(FaultDecision* fault) {
-  fault->server = static_cast<uint32_t>(damage_random_.Below(plan_.voters()));
+  fault->server = static_cast<uint32_t>(
+      damage_random_.Below(plan_.brokers.on ? plan_.servers : plan_.voters()));
   if (!world_->MayDamage(*fault->server)) return false;
   if (fault->kind == FaultKind::kLyingSync) {
     fault->time = plan_.options.tick * damage_random_.Between(1, 20);

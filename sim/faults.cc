@@ -177,6 +177,7 @@ bool Faults::CarryOutBroker(const FaultDecision& fault) {
       world_->Pause(*fault.server, fault.time);
       return true;
     case FaultKind::kDiskReplaced:
+      if (world_->AnyDamaged()) return false;
       world_->ReplaceDisk(*fault.server);
       return true;
     default:
@@ -374,7 +375,7 @@ bool Faults::CarryOutDisk(Instant now, const FaultDecision& fault) {
 
 bool Faults::CarryOutDamage(Instant now, const FaultDecision& fault) {
   const uint32_t server = *fault.server;
-  if (!world_->MayDamage(server)) return false;
+  if (!world_->AllowDamage(server)) return false;
   Disk& disk = world_->disk(server);
   bool done = true;
   switch (fault.kind) {

@@ -9,6 +9,7 @@
 #include "core/base/time.h"
 #include "core/server/server.h"
 #include "sim/checkers/committed_log.h"
+#include "sim/checkers/replication.h"
 #include "sim/disk.h"
 
 namespace lockstep::sim {
@@ -52,6 +53,11 @@ struct Host {
   Instant paused_at;
   Instant scheduled_wake = Instant::Never();
   uint32_t crash_in_turns = 0;  // 0: not going to
+
+  // Logs that have been damaged, or may have been, and, of those, which have lost for good what
+  // lies have promised.
+  std::vector<Replication::LogMark> marks;
+  std::vector<Replication::LogMark> lost;
 
   // For the checkers.
   bool recovered = false;

@@ -28,8 +28,7 @@ bool OfFailOvers(FaultKind kind) {
 std::vector<FaultKind> EveryFault(bool brokers) {
   std::vector<FaultKind> kinds;
   for (const FaultInfo& info : AllFaults()) {
-    // Damage is budgeted by what the ensemble has; what the replicas of partitions have is not
-    // looked at.
+    // Of worlds with brokers damage has a scenario of its own.
     if (brokers ? !IsDamage(info.kind) : !OfBrokers(info.kind)) kinds.push_back(info.kind);
   }
   return kinds;
@@ -145,7 +144,9 @@ void DrawFaults(RandomStream& random, const Scenario& scenario, Plan* plan) {
 // From a stream of its own: most seeds have none of it, and are what they were without.
 void DrawDamage(RandomStream& random, const Scenario& scenario, Plan* plan) {
   plan->damage_every = plan->options.tick * random.Between(4, 30);
-  const bool any = random.Chance(1, 3);
+  // In worlds with brokers it is what a scenario of its own is for.
+  const bool drawn_any = random.Chance(1, 3);
+  const bool any = drawn_any || scenario.brokers;
   for (size_t i = 0; i < plan->fault_weights.size(); ++i) {
     const FaultKind kind = static_cast<FaultKind>(i);
     if (!IsDamage(kind)) continue;
@@ -296,6 +297,15 @@ const std::vector<Scenario>& AllScenarios() {
         FaultKind::kKillPartitionLeader, FaultKind::kPausePartitionLeader, FaultKind::kDiskReplaced,
         FaultKind::kStrikeLeaders},
        true},
+      {"brokers-disks",
+       "brokers lose their power; disks are slow, full, failing and lying, and give back something "
+       "else, of logs too",
+       {FaultKind::kKill, FaultKind::kPowerLoss, FaultKind::kPowerLossAll, FaultKind::kCrashInStep,
+        FaultKind::kSlowDisk, FaultKind::kDiskError, FaultKind::kDiskFull, FaultKind::kStopCleanly,
+        FaultKind::kKillPartitionLeader, FaultKind::kPausePartitionLeader, FaultKind::kDiskReplaced,
+        FaultKind::kBitRot, FaultKind::kLatentError, FaultKind::kMisdirectedWrite,
+        FaultKind::kLyingSync, FaultKind::kDiskLost},
+       true},
       {"brokers-network",
        "brokers lose each other, the coordination service and their clients; none dies",
        {FaultKind::kPause, FaultKind::kIsolate, FaultKind::kIsolateOneWay, FaultKind::kSplit,
@@ -360,6 +370,8 @@ Plan DrawPlan(uint64_t seed, const Scenario& scenario,
     DrawFailOvers(fail_overs, scenario, &plan);
     RandomStream hand_overs = StreamFor(seed, Purpose::kHandOverPlan);
     DrawHandOvers(hand_overs, scenario, &plan);
+    RandomStream damaged_logs = StreamFor(seed, Purpose::kDamagedLogPlan);
+    DrawDamagedLogs(damaged_logs, scenario, &plan);
   }
   replication::Rules none;
   for (const std::string& name : break_rules) {

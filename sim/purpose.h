@@ -21,6 +21,7 @@ enum class Purpose : uint64_t {
   kDamagePlan = 11,
   kDamage = 12,
   kHandOverPlan = 13,
+  kDamagedLogPlan = 14,
 };
 
 inline RandomStream StreamFor(uint64_t seed, Purpose purpose, uint32_t who = 0,

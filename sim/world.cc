@@ -138,7 +138,10 @@ void World::Handle(const Due& due) {
       return Deliver(&deliveries_);
     case TaskKind::kDiskDone: {
       storage::FileDone done;
-      if (!hosts_[task.who].disk.Complete(task.which, &done)) return;
+      Disk& disk = hosts_[task.who].disk;
+      // Who has what is there by now, may have changed since it was decided.
+      if (plan_.brokers.on && disk.misdirecting()) AllowDamage(task.who);
+      if (!disk.Complete(task.which, &done)) return;
       trace_->Mix(static_cast<uint64_t>(done.error) ^ Checksum(done.data.view()));
       return Enqueue(task.who, server::FileOpDone{std::move(done)});
     }
@@ -351,8 +354,9 @@ void World::StopServer(uint32_t server, StopKind kind, bool cleanly) {
   Host& host = hosts_[server];
   if (host.machine == nullptr) return;
   ProbeDeath(server);
-  const bool silent = host.disk.damaged();
+  const bool silent = host.disk.damaged() && !plan_.brokers.on;
   const bool may_forget = !silent || MayForget(server);
+  if (plan_.brokers.on && host.disk.damaged()) KeepWord(server, kind == StopKind::kPowerLoss);
   if (const zab::Peer* peer = host.machine->peer()) {
     host.told = {peer->accepted_epoch(), peer->durable_zxid()};
   }
@@ -392,6 +396,8 @@ void World::StopCleanly(uint32_t server) {
 void World::ReplaceDisk(uint32_t server) {
   Stop(server, StopKind::kPowerLoss);
   hosts_[server].disk.Replace();
+  hosts_[server].marks.clear();
+  hosts_[server].lost.clear();
   replication_.OnDiskReplaced(server);
   probes_->Hit(Probe::kDiskReplaced);
 }
@@ -483,7 +489,10 @@ void World::Observe(uint32_t server, const server::Output& output) {
 
 void World::ObserveBroker(uint32_t server, const server::Output& output) {
   const Host& host = hosts_[server];
-  if (!output.logs_seen.empty()) replication_.OnLogs(server, output.logs_seen);
+  if (!output.logs_seen.empty()) {
+    replication_.OnLogs(server, output.logs_seen);
+    RecheckMarks();
+  }
   const server::BrokerRole* role = host.machine->broker();
   if (role == nullptr || !role->started()) return;
   for (const auto& [log, id] : replication_.LogsOf(server)) {
@@ -516,6 +525,15 @@ void World::ObserveEvents(uint32_t server, const server::Output& output) {
     // With a reason it is not its own registration that it speaks of.
     if (event.kind == EventKind::kBrokerUnregistered && event.reason[0] != '\0') {
       probes_->Hit(Probe::kBrokerIdTaken);
+    }
+    if (event.kind == EventKind::kLogDamaged) {
+      if (!hosts_[server].disk.ever_damaged()) {
+        Fail("no-false-alarm", absl::StrCat("server ", server + 1, " finds that ", event.text,
+                                            ", and its disk is in order"));
+      }
+      if (!hosts_[server].recovered) {
+        replication_.OnProducersForgotten(server, {static_cast<uint32_t>(event.detail)});
+      }
     }
     if (event.kind == EventKind::kDigestMismatch) {
       // Had the states differed, state-digest would have failed when they began to.
@@ -776,6 +794,7 @@ std::string World::NotHealed(std::string* detail) const {
 }
 
 void World::CheckHealed() {
+  if (plan_.brokers.on) RestoreLogs();
   std::string detail;
   const std::string missing = NotHealed(&detail);
   if (missing.empty()) {

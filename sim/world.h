@@ -82,6 +82,10 @@ class World {
   // The budget of damage: `server` is a voter that runs, and without it there is a quorum of
   // servers whose disks are in order and that have been counted before.
   bool MayDamage(uint32_t server) const;
+  // In worlds with brokers, of any server: what others have of what is on its disk, while all their
+  // disks are in order. The disk is told what it may damage. False: nothing.
+  bool AllowDamage(uint32_t server);
+  bool AnyDamaged() const;
   // It may lose its whole disk, budget or not: else what is left is no ensemble, or a new one.
   bool MayLoseDisk(uint32_t server) const;
   // It loses its power, and then its disk.
@@ -118,6 +122,13 @@ class World {
   bool Remembers(uint32_t server) const;
   uint32_t HowManyRemember() const;
   bool MayForget(uint32_t server) const;
+  // ---- In worlds with brokers.
+  Disk::Bearable BearableOf(uint32_t server, std::vector<Replication::LogMark>* logs) const;
+  bool OthersInOrder(uint32_t server) const;
+  void KeepWord(uint32_t server, bool power_loss);
+  void RecheckMarks();
+  void RestoreLogs();
+  void OnBrokerFatal(uint32_t server, const std::string& why);
   void ProbeDeath(uint32_t server);
   void CarryOutClient(uint32_t client);
   KafkaClient* Kafka(uint32_t client) {

@@ -76,7 +76,8 @@ std::vector<Rule> AllOf() {
     add(rule.name, rule.says, "swarm");
   }
   for (const replication::RuleEntry& rule : replication::AllRules()) {
-    add(rule.name, rule.says, "brokers");
+    const bool disks = rule.member == &replication::Rules::leave_isr_before_giving_up;
+    add(rule.name, rule.says, disks ? "brokers-disks" : "brokers");
   }
   return rules;
 }

@@ -725,12 +725,13 @@ void Replication::CommitRecord(const PartitionId& id, PartitionGhost* p, int64_t
     first->second = offset;
     return;
   }
+  if (!is_new && p->ghost.producers_forgotten) return;
   if (!is_new && producer.idempotent) {
     Fail("exactly-once", absl::StrCat(Name(id, *p), " has ", record.ToString(), " at ", offset,
                                       " and at ", first->second));
   }
   if (!is_new) return probes_->Hit(Probe::kDuplicateStored);
-  if (!producer.ordered) return;
+  if (!producer.ordered || p->ghost.producers_forgotten) return;
   uint64_t& last = p->ghost.last_number[record.producer()];
   if (record.number() < last) {
     Fail("producer-order", absl::StrCat(Name(id, *p), " has ", record.ToString(), " at ", offset,

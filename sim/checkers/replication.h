@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -69,6 +70,28 @@ class Replication {
   void OnStopped(uint32_t server, bool power_loss, bool cleanly);
   void OnDiskReplaced(uint32_t server);
 
+  // ---- The budget of damage to logs.
+  // A log of a server, as it was when it was damaged.
+  struct LogMark {
+    replication::PartitionId partition;
+    storage::LogNumber number;
+    std::string directory;
+    int64_t end = 0;
+  };
+  // Those of `server` that somebody else has as a whole: a member of the ISR whose server is
+  // `healthy`, registered and has lost nothing. `all`: there is no other.
+  std::vector<LogMark> SharedLogs(uint32_t server, const std::function<bool(uint32_t)>& healthy,
+                                  bool* all) const;
+  enum class MarkState : uint8_t { kGone, kHeld, kAlone };
+  // Whether that log is still there, and somebody else still has what it had, though perhaps down.
+  MarkState StateOf(uint32_t server, const LogMark& mark,
+                    const std::function<bool(uint32_t)>& comes_back) const;
+  // It is the only member of its partition's ISR.
+  bool IsAlone(uint32_t server, const LogMark& mark) const;
+  // Recovery has found it damaged, and knows nothing of its producers any more: what they send
+  // again may be there twice.
+  void OnProducersForgotten(uint32_t server, storage::LogNumber log);
+
   // ---- Producers.
   void OnSent(RecordId record, const std::string& topic, int32_t partition);
   // acks=all: the records are committed, at these offsets. `base_offset` -1: not told.
@@ -126,6 +149,7 @@ class Replication {
     absl::flat_hash_map<uint64_t, int64_t> offset_of;  // by record id; look-ups only
     // It was configured so, and it has happened: from then on only phantoms are looked for.
     bool may_have_lost = false;
+    bool producers_forgotten = false;
     // Below it records may have been removed: the greatest log start of any replica.
     int64_t log_start = 0;
   };

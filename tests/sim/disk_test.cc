@@ -390,5 +390,89 @@ TEST_F(DamageTest, WhatTheServerMayNotForgetIsThereAfterAll) {
   }
 }
 
+// A journal and the logs of two partitions.
+class LogDamageTest : public DiskTest {
+ protected:
+  LogDamageTest() {
+    Make(1, true, false, false);
+    for (const char* log : {"a-0", "b-0"}) {
+      Do(In(Directory::kLogs, Op(OpKind::kMakeDirectory, log)));
+      Do(In(Directory::kLogs, Op(OpKind::kSyncDirectory, "")));
+      Write(Directory::kLogs, std::string(log) + "/f", 'p');
+    }
+    for (const char* journal : {"journal.1", "journal.2", "journal.3"}) {
+      Write(Directory::kLog, journal, 'j');
+    }
+  }
+  static FileOp In(Directory directory, FileOp op) {
+    op.directory = directory;
+    return op;
+  }
+  void Write(Directory directory, const std::string& file, char c) {
+    Do(In(directory, Op(OpKind::kCreate, file)));
+    Do(In(directory, Op(OpKind::kWrite, file, 0, std::string(kSectorBytes, c))));
+    Do(In(directory, Op(OpKind::kSync, file)));
+    Do(In(directory, Op(OpKind::kSyncDirectory, std::string(storage::SubdirectoryOf(file)))));
+  }
+  bool Whole(Directory directory, const std::string& file, char c) {
+    FileOp op = In(directory, Op(OpKind::kRead, file));
+    op.size = 1 << 20;
+    return Do(op).data == Bytes::Copy(std::string(kSectorBytes, c));
+  }
+};
+
+TEST_F(LogDamageTest, OnlyWhatIsBearableIsDamaged) {
+  disk_->set_bearable({.journal = false, .logs = {"b-0"}});
+  for (uint32_t place = 0; place < 20; ++place) EXPECT_TRUE(disk_->Rot(place));
+  EXPECT_TRUE(Whole(Directory::kLogs, "a-0/f", 'p'));
+  EXPECT_FALSE(Whole(Directory::kLogs, "b-0/f", 'p'));
+  EXPECT_TRUE(Whole(Directory::kLog, "journal.1", 'j'));
+  EXPECT_FALSE(disk_->journal_damaged());
+  disk_->RepairLog("b-0");
+  EXPECT_FALSE(disk_->damaged());
+  EXPECT_TRUE(disk_->ever_damaged());
+  disk_->set_bearable({.journal = false});
+  EXPECT_FALSE(disk_->Rot(0));
+}
+
+TEST_F(LogDamageTest, AWriteGoesAstrayOnlyWhereThatIsBearable) {
+  disk_->set_bearable({.journal = false, .logs = {"b-0"}});
+  disk_->MisdirectNext(0);
+  Write(Directory::kLogs, "a-0/g", 'g');
+  EXPECT_TRUE(Whole(Directory::kLogs, "a-0/g", 'g'));
+  EXPECT_TRUE(disk_->misdirecting());
+  Write(Directory::kLogs, "b-0/g", 'g');
+  EXPECT_FALSE(Whole(Directory::kLogs, "b-0/g", 'g'));
+  EXPECT_FALSE(disk_->misdirecting());
+}
+
+// Of a journal's end nobody could tell that it is damaged.
+TEST_F(LogDamageTest, AJournalForgetsNothingUnnoticed) {
+  disk_->set_bearable({.journal = true});
+  for (uint32_t place = 0; place < 3; ++place) disk_->Rot(place);
+  disk_->KeepWord();
+  EXPECT_FALSE(Whole(Directory::kLog, "journal.1", 'j'));
+  EXPECT_TRUE(Whole(Directory::kLog, "journal.2", 'j'));
+  EXPECT_TRUE(Whole(Directory::kLog, "journal.3", 'j'));
+  disk_->set_bearable({.journal = false});
+  disk_->KeepWord();
+  EXPECT_TRUE(Whole(Directory::kLog, "journal.1", 'j'));
+}
+
+TEST_F(LogDamageTest, OnlyBearableLiesAreFoundOut) {
+  disk_->set_lying(true);
+  Write(Directory::kLogs, "a-0/g", 'g');
+  Write(Directory::kLogs, "b-0/g", 'g');
+  Write(Directory::kLog, "journal.4", 'k');
+  EXPECT_EQ(disk_->LiedLogs(), (std::vector<std::string>{"a-0", "b-0"}));
+  disk_->set_bearable({.journal = true, .logs = {"b-0"}});
+  disk_->KeepWord();
+  EXPECT_EQ(disk_->LiedLogs(), std::vector<std::string>{"b-0"});
+  disk_->PowerLoss();
+  EXPECT_TRUE(Whole(Directory::kLogs, "a-0/g", 'g'));
+  EXPECT_TRUE(Whole(Directory::kLog, "journal.4", 'k'));
+  EXPECT_FALSE(Whole(Directory::kLogs, "b-0/g", 'g'));
+}
+
 }  // namespace
 }  // namespace lockstep::sim

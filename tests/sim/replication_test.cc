@@ -115,6 +115,39 @@ TEST_F(ReplicationTest, AProperHistoryIsAccepted) {
   EXPECT_EQ(checker_->CommittedEnd(kTopic, 0), 1);
 }
 
+TEST_F(ReplicationTest, ALogMayBeDamagedWhileAnotherMemberOfTheIsrHasAllOfIt) {
+  const auto everybody = [](uint32_t) { return true; };
+  bool all = false;
+  Leads(0, 0, 0, 0);
+  AppendToAll(0, 0, R(1));
+  Leads(0, 0, 1, 1);
+  ASSERT_EQ(checker_->SharedLogs(0, everybody, &all).size(), 1u);
+  EXPECT_TRUE(all);
+  checker_->OnSent(R(2), kTopic, 0);
+  Append(0, 1, 0, R(2));
+  EXPECT_TRUE(checker_->SharedLogs(0, everybody, &all).empty());
+  EXPECT_FALSE(all);
+  Append(1, 1, 0, R(2));
+  const auto shared = checker_->SharedLogs(0, everybody, &all);
+  ASSERT_EQ(shared.size(), 1u);
+  EXPECT_EQ(shared[0].directory, "t-0");
+  EXPECT_EQ(shared[0].end, 2);
+  const auto not_one = [](uint32_t s) { return s != 1; };
+  EXPECT_TRUE(checker_->SharedLogs(0, not_one, &all).empty());
+  SetIsr(0, {0, 2});
+  EXPECT_TRUE(checker_->SharedLogs(0, everybody, &all).empty());
+  EXPECT_FALSE(checker_->IsAlone(0, shared[0]));
+  SetIsr(0, {0});
+  EXPECT_TRUE(checker_->IsAlone(0, shared[0]));
+  EXPECT_FALSE(checker_->IsAlone(1, shared[0]));
+
+  using State = Replication::MarkState;
+  EXPECT_EQ(checker_->StateOf(0, shared[0], everybody), State::kHeld);
+  EXPECT_EQ(checker_->StateOf(0, shared[0], not_one), State::kAlone);
+  checker_->OnDiskReplaced(0);
+  EXPECT_EQ(checker_->StateOf(0, shared[0], everybody), State::kGone);
+}
+
 TEST_F(ReplicationTest, AMemberOfTheIsrThatHasNotTheRecordIsSeen) {
   Leads(0, 0, 0, 0);
   checker_->OnSent(R(1), kTopic, 0);
