@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,13 +55,25 @@ struct Worker {
   std::string buffer;
 };
 
-// Set by the first Ctrl-C, or when a batch system ends the job. The second one ends the process as
-// if nobody had listened.
+// Set by the first Ctrl-C, or when a batch system ends the job. One that comes a second later ends
+// the process as if nobody had listened; before that it is the same one again: timeout(1) tells the
+// process and then its group.
 volatile sig_atomic_t interrupted = 0;
+timespec interrupted_at;
 
 void OnSignal(int number) {
-  interrupted = 1;
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  if (interrupted == 0) {
+    interrupted_at = now;
+    interrupted = 1;
+    return;
+  }
+  const int64_t since_ns = int64_t{now.tv_sec - interrupted_at.tv_sec} * 1'000'000'000 +
+                           (now.tv_nsec - interrupted_at.tv_nsec);
+  if (since_ns < 1'000'000'000) return;
   signal(number, SIG_DFL);
+  raise(number);
 }
 
 bool WriteAll(int fd, const char* data, size_t size) {

@@ -80,7 +80,8 @@ def interrupted_it_says_what_there_is(directory):
     process = subprocess.Popen([SIM, "campaign", "--time", "1h", "--json", "result.json"], stdout=subprocess.PIPE, text=True,
                                cwd=directory, start_new_session=True)
     time.sleep(2)
-    # As a terminal does: all processes of the group get it.
+    # As a terminal does: all processes of the group get it. timeout(1) tells the one that it started first, too.
+    os.kill(process.pid, signal.SIGINT)
     os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     check(process.returncode == 130, f"exit status {process.returncode}: {output[-300:]}")
