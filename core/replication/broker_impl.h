@@ -165,6 +165,7 @@ class Broker::Impl : public FetchServer::Host {
 
   // ---- broker_session.cc
   void NewSession(Instant now, BrokerOutput* output);
+  void SayUnconnected(Instant now, BrokerOutput* output);
   // Takes what the client machine has put into output->coordination.
   void Pump(Instant now, BrokerOutput* output);
   void OnState(Instant now, coordination::ClientState state, BrokerOutput* output);
@@ -279,6 +280,9 @@ class Broker::Impl : public FetchServer::Host {
   coordination::ClientOutput client_output_;
   uint64_t connection_base_ = 0;  // the host's numbers minus the client machine's
   uint64_t connections_used_ = 0;
+  // Since when dials have led to nothing, and when that is told next.
+  Instant unconnected_since_ = Instant::Never();
+  Instant say_unconnected_at_;
   std::map<uint64_t, Reply> calls_;
   bool paths_created_ = false;
   bool leading_ = false;     // may_lead when it was last checked

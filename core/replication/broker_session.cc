@@ -20,6 +20,9 @@ using Completion = coordination::ClientOutput::Completion;
 // behind them, do not wait long.
 constexpr size_t kReadsMax = 256;
 constexpr Duration kRegisterRetry = Milliseconds(250);
+// A restart of the service fills no log.
+constexpr Duration kSayUnconnectedAfter = Seconds(5);
+constexpr Duration kSayUnconnectedEvery = Seconds(60);
 
 const std::vector<coordination::Acl>& OpenAcl() {
   static const std::vector<coordination::Acl> kOpen = {
@@ -47,7 +50,10 @@ void Broker::Impl::CheckLease(Instant now, BrokerOutput* output) {
   leading_ = leading;
   if (!leading) {
     // Whether or not the session is lost, others may think so from here on.
-    if (phase_ == Phase::kActive) Emit(output, EventKind::kBrokerFenced, session_);
+    if (phase_ == Phase::kActive) {
+      Emit(output, EventKind::kBrokerFenced, session_,
+           "no answer from the coordination service: clients are turned away until there is one");
+    }
     return ResignAll(now, output);
   }
   for (const auto& [id, hosted] : hosted_) to_consider_.insert(id);
@@ -104,6 +110,7 @@ void Broker::Impl::Pump(Instant now, BrokerOutput* output) {
   if (phase_ == Phase::kNew) return;
   while (true) {
     coordination::ClientOutput from = std::exchange(client_output_, {});
+    if (!from.dials.empty()) SayUnconnected(now, output);
     for (const auto& dial : from.dials) {
       connections_used_ = std::max(connections_used_, dial.connection);
       output->coordination.dials.push_back({connection_base_ + dial.connection, dial.server});
@@ -134,11 +141,30 @@ void Broker::Impl::Pump(Instant now, BrokerOutput* output) {
   }
 }
 
+// Whoever answers the dials may be anything; only its answer to a session's request shows that it
+// is the coordination service, and serves.
+void Broker::Impl::SayUnconnected(Instant now, BrokerOutput* output) {
+  if (unconnected_since_ == Instant::Never()) {
+    unconnected_since_ = now;
+    say_unconnected_at_ = now + kSayUnconnectedAfter;
+  }
+  if (now < say_unconnected_at_) return;
+  say_unconnected_at_ = now + kSayUnconnectedEvery;
+  const int64_t seconds = (now - unconnected_since_).Milliseconds() / 1'000;
+  output->events.push_back(
+      {.kind = EventKind::kNotServing,
+       .detail = static_cast<uint64_t>(seconds),
+       .text =
+           "the broker has had no answer from the coordination service (zookeeper.connect) for " +
+           std::to_string(seconds) + " s, and turns clients away while it has no session"});
+}
+
 void Broker::Impl::OnState(Instant now, ClientState state, BrokerOutput* output) {
   switch (state) {
     case ClientState::kConnecting:
       return;
     case ClientState::kConnected:
+      unconnected_since_ = Instant::Never();
       if (phase_ == Phase::kStopping) return;
       if (phase_ == Phase::kConnecting) {
         phase_ = Phase::kRegistering;

@@ -250,6 +250,22 @@ TEST(Broker, UncleanElectionLosesDataOnlyWhenItIsAllowed) {
   EXPECT_EQ(cluster.EventCount(2, EventKind::kUncleanElection), 1u);
 }
 
+TEST(Broker, SaysNowAndThenThatTheCoordinationServiceDoesNotAnswer) {
+  Cluster cluster(1);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.broker(1).metadata().complete(); }));
+  cluster.CutOff(1, true);
+  cluster.Advance(Seconds(4));
+  EXPECT_EQ(cluster.EventCount(1, EventKind::kNotServing), 0u);
+  cluster.Advance(Seconds(36));
+  EXPECT_EQ(cluster.EventCount(1, EventKind::kNotServing), 1u);
+  cluster.Advance(Seconds(60));
+  EXPECT_EQ(cluster.EventCount(1, EventKind::kNotServing), 2u);
+  cluster.CutOff(1, false);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.broker(1).metadata().complete(); }));
+  cluster.Advance(Seconds(120));
+  EXPECT_EQ(cluster.EventCount(1, EventKind::kNotServing), 2u);
+}
+
 TEST(Broker, ALeaderThatIsCutOffStopsAcknowledgingBeforeAnotherIsElected) {
   Cluster cluster(3);
   cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2, 3})});
