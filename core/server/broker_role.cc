@@ -266,11 +266,14 @@ bool BrokerRole::JoinCluster(const std::string& id, Output* output,
     store_->SetClusterId(id, store_output);
     return true;
   }
-  output->fatal = "log.dirs belongs to the cluster " + known + ", but zookeeper.connect leads to " +
+  output->fatal = "log.dirs belongs to the cluster " + known +
+                  ", but the coordination service of this broker (zookeeper.connect, or its own "
+                  "ensemble) is of the cluster " +
                   id +
-                  ": correct one of them. (If the cluster was made anew on purpose, remove "
-                  "cluster.id from meta.properties in log.dirs; partitions that it does not know "
-                  "are then deleted)";
+                  ": correct one of them, or begin with an empty log.dirs and dataLogDir. (Only if "
+                  "this cluster was made anew on purpose, and nothing in log.dirs is wanted any "
+                  "more: without cluster.id in its meta.properties the broker starts, and deletes "
+                  "the partitions that the new cluster does not know)";
   return false;
 }
 

@@ -124,10 +124,35 @@ void Logs::Recovery::OnProperties(const FileDone& done, StoreOutput* output) {
   }
 }
 
+// Partitions that the journal knows nothing of, in a directory that is not known to be ours: those
+// of Apache Kafka, as a rule. Nothing is written among them.
+std::optional<std::string> Logs::Recovery::ForeignPartition() const {
+  if (properties_.has_value() && properties_->durability.has_value()) return std::nullopt;
+  if (!work_.empty()) return std::nullopt;
+  for (const auto& [name, owner] : logs_->directories_) {
+    const size_t dash = name.rfind('-');
+    const bool partition = dash != std::string::npos && dash + 1 < name.size() &&
+                           IsTopicName(name.substr(0, dash)) &&
+                           std::all_of(name.begin() + static_cast<ptrdiff_t>(dash) + 1, name.end(),
+                                       [](char c) { return c >= '0' && c <= '9'; });
+    if (!owner && partition) return name;
+  }
+  return std::nullopt;
+}
+
 // It is written before the first log is made, so that only an operator's hand can have taken it. A
 // broker of another id would delete what it is not assigned, without a word, with the last copies
 // of it: so nothing is done before it is said whose the logs are.
 bool Logs::Recovery::KnownWhose(StoreOutput* output) const {
+  if (const std::optional<std::string> name = ForeignPartition()) {
+    output->fatal =
+        Describe(Directory::kLogs, *name) +
+        " is a partition that this broker knows nothing of. The data of Apache Kafka cannot be "
+        "taken over, only copied by a client: choose an empty directory for log.dirs. If this "
+        "broker has written it, its dataLogDir is missing, without which it is of no use: choose "
+        "that one, or begin with an empty log.dirs, and let the other replicas fill it";
+    return false;
+  }
   if (properties_.has_value()) return true;
   for (const auto& [number, work] : work_) {
     if (!work.exists) continue;

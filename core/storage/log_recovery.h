@@ -59,6 +59,7 @@ class Logs::Recovery {
   void OnRootRead(const Operation& operation, const FileDone& done, StoreOutput* output);
   void OnProperties(const FileDone& done, StoreOutput* output);
   // Whether log.dirs says whose it is, or has no logs yet; the server stops otherwise.
+  std::optional<std::string> ForeignPartition() const;
   bool KnownWhose(StoreOutput* output) const;
   void WriteRoot(StoreOutput* output);
   void RemoveDirectory(const std::string& name, StoreOutput* output);

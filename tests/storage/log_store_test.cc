@@ -443,6 +443,30 @@ TEST_F(LogStore, LogsThatNobodyOwnsAreRefusedAndStay) {
   EXPECT_EQ(h_.CheckRecovered(), "");
 }
 
+TEST_F(LogStore, PartitionsOfKafkaAreRefusedAndStay) {
+  const std::string segment = "t-0/00000000000000000000.log";
+  const std::vector<std::optional<std::string>> of_kafka = {
+      std::nullopt, "#\nversion=0\nbroker.id=0\ncluster.id=x\n"};
+  for (const auto& properties : of_kafka) {
+    LogHarness h(Options());
+    if (properties) h.disk().Put(Directory::kLogs, "meta.properties", *properties);
+    h.disk().Put(Directory::kLogs, "lost+found/1", "of the file system");
+    h.RestartAndRecover();
+    EXPECT_EQ(h.CheckRecovered(), "");
+    h.Kill();
+
+    LogHarness other(Options());
+    if (properties) other.disk().Put(Directory::kLogs, "meta.properties", *properties);
+    other.disk().Put(Directory::kLogs, segment, "kafka");
+    other.RestartAndRecover();
+    EXPECT_NE(other.fatal().find("t-0 is a partition that this broker knows nothing of"),
+              std::string::npos)
+        << other.fatal();
+    EXPECT_EQ(other.disk().Get(Directory::kLogs, segment), "kafka");
+    EXPECT_EQ(other.disk().Get(Directory::kLogs, "meta.properties"), properties);
+  }
+}
+
 TEST_F(LogStore, TheDurabilityChangesOnlyWithoutLogs) {
   h_.disk().Put(Directory::kLogs, "meta.properties",
                 "version=0\nbroker.id=0\nlockstep.durability=flush\n");
