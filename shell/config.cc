@@ -213,7 +213,10 @@ server::Options ServerOptions(const Config& config) {
   if (config.connections_max != 0) options.coordination.connections_max = config.connections_max;
   options.conf = config.Describe();
   options.four_letter_words = config.four_letter_words;
-  if (config.broker_listener) options.broker = config.broker;
+  if (config.broker_listener) {
+    options.broker = config.broker;
+    options.broker->front_end.log_dir = config.partitions_dir;
+  }
   return options;
 }
 

@@ -21,13 +21,14 @@ void FrontEndOutput::Clear() {
   resumes.clear();
   reads.clear();
   searches.clear();
+  log_sizes.clear();
   producer_snapshots.clear();
   events.clear();
 }
 
 bool FrontEndOutput::Empty() const {
   return sends.empty() && closes.empty() && pauses.empty() && resumes.empty() && reads.empty() &&
-         searches.empty() && producer_snapshots.empty() && events.empty();
+         searches.empty() && log_sizes.empty() && producer_snapshots.empty() && events.empty();
 }
 
 const std::vector<ServedApi>& ServedApis() {
@@ -56,6 +57,7 @@ const std::vector<ServedApi>& ServedApis() {
       {ApiKey::kOffsetForLeaderEpoch, 2, 4},
       {ApiKey::kDescribeConfigs, 1, 4},
       {ApiKey::kAlterConfigs, 0, 2},
+      {ApiKey::kDescribeLogDirs, 1, 2},
       {ApiKey::kCreatePartitions, 0, 3},
       {ApiKey::kDeleteGroups, 0, 2},
       {ApiKey::kElectLeaders, 0, 2},
@@ -223,6 +225,8 @@ void FrontEnd::Impl::Dispatch(CallId call, Reader* reader) {
       return Take<OffsetForLeaderEpochRequest>(call, reader, &Impl::Handle);
     case ApiKey::kDeleteRecords:
       return Take<DeleteRecordsRequest>(call, reader, &Impl::Handle);
+    case ApiKey::kDescribeLogDirs:
+      return Take<DescribeLogDirsRequest>(call, reader, &Impl::Handle);
     case ApiKey::kApiVersions:
       return Take<ApiVersionsRequest>(call, reader, &Impl::Handle);
     case ApiKey::kMetadata:
@@ -475,6 +479,12 @@ void FrontEnd::OnLogSearch(Instant now, const storage::LogSearchDone& done, Fron
                            replication::BrokerOutput* broker_output) {
   impl_->Begin(now, output, broker_output);
   impl_->OnLogSearch(done);
+}
+
+void FrontEnd::OnLogSizes(Instant now, uint64_t id, const std::vector<uint64_t>& bytes,
+                          FrontEndOutput* output, replication::BrokerOutput* broker_output) {
+  impl_->Begin(now, output, broker_output);
+  impl_->OnLogSizes(id, bytes);
 }
 
 void FrontEnd::OnLogRolled(Instant now, storage::LogNumber log, FrontEndOutput* output) {

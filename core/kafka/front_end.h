@@ -42,6 +42,7 @@ struct FrontEndOptions {
   GroupsOptions groups;
   // The keys of the configuration file: clients that ask for a value are told where it is from.
   std::set<std::string> configured;
+  std::string log_dir = "log.dirs";  // the directory of the logs, as clients are told its name
 };
 
 struct FrontEndOutput {
@@ -66,6 +67,11 @@ struct FrontEndOutput {
     int64_t timestamp_ms = 0;
   };
   std::vector<Search> searches;  // answered by OnLogSearch
+  struct LogSizes {
+    uint64_t id = 0;
+    std::vector<storage::LogNumber> logs;
+  };
+  std::vector<LogSizes> log_sizes;  // answered by OnLogSizes
   struct ProducerSnapshot {
     storage::LogNumber log;
     int64_t offset = 0;  // of the log's end that it is of
@@ -109,6 +115,9 @@ class FrontEnd {
                  replication::BrokerOutput* broker_output);
   void OnLogSearch(Instant now, const storage::LogSearchDone& done, FrontEndOutput* output,
                    replication::BrokerOutput* broker_output);
+  // The bytes of each log that was asked for, in that order.
+  void OnLogSizes(Instant now, uint64_t id, const std::vector<uint64_t>& bytes,
+                  FrontEndOutput* output, replication::BrokerOutput* broker_output);
   // The log's active segment rolled: a producer snapshot is wanted.
   void OnLogRolled(Instant now, storage::LogNumber log, FrontEndOutput* output);
   // Producer snapshots of all logs, for a clean stop.

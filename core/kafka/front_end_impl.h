@@ -47,6 +47,7 @@ class FrontEnd::Impl {
   void OnBroker(const replication::BrokerOutput& what);
   void OnLogRead(const storage::LogReadDone& done);
   void OnLogSearch(const storage::LogSearchDone& done);
+  void OnLogSizes(uint64_t id, const std::vector<uint64_t>& bytes);
   void OnLogRolled(storage::LogNumber log);
   void SnapshotProducers();
   void OnWake();
@@ -262,6 +263,7 @@ class FrontEnd::Impl {
   void OnListOffsetsSearched(const ListOffsetsPart& part, const storage::LogSearchDone& done);
   void Handle(CallId call, OffsetForLeaderEpochRequest&& request);
   void Handle(CallId call, DeleteRecordsRequest&& request);
+  void Handle(CallId call, DescribeLogDirsRequest&& request);
 
   // ---- Metadata (metadata_requests.cc).
 
@@ -324,8 +326,8 @@ class FrontEnd::Impl {
     TakeGroupRequest(call, std::move(request));
   }
   void TakeGroupRequest(CallId call, GroupRequest request);
-  // Of a commit, the topics that do not exist: refused, and taken out of the request.
-  void RefuseUnknownTopics(CallId call, OffsetCommitRequest& request);
+  // Of a commit, the partitions that do not exist: refused, and taken out of the request.
+  void RefuseUnknownPartitions(CallId call, OffsetCommitRequest& request);
   void CarryGroups();
   void AppendForGroups(const GroupsOutput::Append& append);
 
@@ -367,7 +369,9 @@ class FrontEnd::Impl {
   std::set<std::string> being_created_;
   std::deque<CallId> producer_id_calls_;
   GroupsOutput groups_out_;
-  // What RefuseUnknownTopics took out, until the rest is answered.
+  // Answers to DescribeLogDirs that lack the sizes of the logs, in the order of the partitions.
+  std::map<CallId, DescribeLogDirsResponse> log_dirs_;
+  // What RefuseUnknownPartitions took out, until the rest is answered.
   std::map<CallId, std::vector<OffsetCommitResponse::Topic>> refused_commits_;
 };
 

@@ -1,4 +1,5 @@
 // Between the group coordinator, its clients and its topic.
+#include <algorithm>
 #include <utility>
 
 #include "core/kafka/front_end_impl.h"
@@ -17,21 +18,29 @@ void FrontEnd::Impl::TakeGroupRequest(CallId call, GroupRequest request) {
   const Call* c = FindCall(call);
   const std::string client_id = c->client_id;
   const std::string address = "/" + connections_.at(c->connection).address;
-  if (auto* commit = std::get_if<OffsetCommitRequest>(&request)) RefuseUnknownTopics(call, *commit);
+  if (auto* commit = std::get_if<OffsetCommitRequest>(&request)) {
+    RefuseUnknownPartitions(call, *commit);
+  }
   groups_.OnRequest(now_, {call}, c->version, request, client_id, address, &groups_out_);
   CarryGroups();
 }
 
-void FrontEnd::Impl::RefuseUnknownTopics(CallId call, OffsetCommitRequest& request) {
+void FrontEnd::Impl::RefuseUnknownPartitions(CallId call, OffsetCommitRequest& request) {
+  if (!broker_.metadata().complete()) return;
   std::vector<OffsetCommitResponse::Topic> refused;
-  std::erase_if(request.topics, [&](const OffsetCommitRequest::Topic& topic) {
-    if (FindTopic(topic.name) != nullptr || !broker_.metadata().complete()) return false;
-    refused.push_back({.name = topic.name, .partitions = {}});
-    for (const OffsetCommitRequest::Partition& partition : topic.partitions) {
-      refused.back().partitions.push_back({.partition_index = partition.partition_index,
-                                           .error_code = ErrorCode::kUnknownTopicOrPartition});
-    }
-    return true;
+  std::erase_if(request.topics, [&](OffsetCommitRequest::Topic& topic) {
+    const replication::TopicState* state = FindTopic(topic.name);
+    const size_t count = state == nullptr ? 0 : state->partitions.size();
+    OffsetCommitResponse::Topic to{.name = topic.name, .partitions = {}};
+    std::erase_if(topic.partitions, [&](const OffsetCommitRequest::Partition& partition) {
+      const int32_t index = partition.partition_index;
+      if (index >= 0 && static_cast<size_t>(index) < count) return false;
+      to.partitions.push_back(
+          {.partition_index = index, .error_code = ErrorCode::kUnknownTopicOrPartition});
+      return true;
+    });
+    if (!to.partitions.empty()) refused.push_back(std::move(to));
+    return topic.partitions.empty();
   });
   if (!refused.empty()) refused_commits_[call] = std::move(refused);
 }
@@ -47,7 +56,17 @@ void FrontEnd::Impl::CarryGroups() {
     for (GroupsOutput::Reply& reply : out.replies) {
       if (auto refused = refused_commits_.find(reply.id.value); refused != refused_commits_.end()) {
         auto& response = std::get<OffsetCommitResponse>(reply.response);
-        for (auto& topic : refused->second) response.topics.push_back(std::move(topic));
+        // A topic is there once, whether some or all of its partitions were refused.
+        for (auto& topic : refused->second) {
+          auto same = std::find_if(response.topics.begin(), response.topics.end(),
+                                   [&](const auto& other) { return other.name == topic.name; });
+          if (same == response.topics.end()) {
+            response.topics.push_back(std::move(topic));
+          } else {
+            same->partitions.insert(same->partitions.end(), topic.partitions.begin(),
+                                    topic.partitions.end());
+          }
+        }
         refused_commits_.erase(refused);
       }
       std::visit([&](const auto& response) { Reply(reply.id.value, response); }, reply.response);

@@ -183,9 +183,14 @@ FindCoordinatorResponse::Coordinator FrontEnd::Impl::FindCoordinator(const std::
   to.host = "";
   to.port = -1;
   constexpr int8_t kGroup = 0;
+  constexpr int8_t kTransaction = 1;
   if (key_type != kGroup) {
-    to.error_code = ErrorCode::kInvalidRequest;
-    to.error_message = "transactions are not offered yet";
+    // Of the errors that end a transactional producer at once this is the only one that librdkafka
+    // and the Java client agree on: librdkafka asks again for ever after any other.
+    to.error_code = key_type == kTransaction ? ErrorCode::kTransactionalIdAuthorizationFailed
+                                             : ErrorCode::kInvalidRequest;
+    to.error_message = key_type == kTransaction ? "transactions are not offered yet"
+                                                : "coordinators are of groups";
     return to;
   }
   to.error_code = ErrorCode::kCoordinatorNotAvailable;

@@ -1,4 +1,5 @@
-// ListOffsets, OffsetForLeaderEpoch, DeleteRecords: where records begin and end.
+// ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeLogDirs: where records begin and end,
+// and how much room they take.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -193,6 +194,51 @@ void FrontEnd::Impl::Handle(CallId call, DeleteRecordsRequest&& request) {
     }
   }
   Reply(call, response);
+}
+
+void FrontEnd::Impl::Handle(CallId call, DescribeLogDirsRequest&& request) {
+  DescribeLogDirsResponse response;
+  DescribeLogDirsResponse::LogDir& dir = response.results.emplace_back();
+  dir.log_dir = options_.log_dir;
+  // Of all replicas that are here, led or not.
+  std::map<std::string_view, std::map<int32_t, const Hosted*>> by_topic;
+  for (const auto& [id, hosted] : hosted_) by_topic[hosted.topic][id.partition] = &hosted;
+  FrontEndOutput::LogSizes sizes{.id = call, .logs = {}};
+  for (const auto& [topic, partitions] : by_topic) {
+    DescribeLogDirsResponse::Topic to{.name = std::string(topic), .partitions = {}};
+    for (const auto& [number, hosted] : partitions) {
+      const bool wanted =
+          !request.topics ||
+          std::any_of(request.topics->begin(), request.topics->end(), [&](const auto& asked) {
+            return asked.topic == topic &&
+                   std::find(asked.partitions.begin(), asked.partitions.end(), number) !=
+                       asked.partitions.end();
+          });
+      const replication::Partition* partition = broker_.FindPartition(hosted->id);
+      if (!wanted || partition == nullptr) continue;
+      to.partitions.push_back(
+          {.partition_index = number,
+           .offset_lag = std::max<int64_t>(0, partition->high_watermark() - partition->log_end())});
+      sizes.logs.push_back(hosted->log);
+    }
+    if (!to.partitions.empty()) dir.topics.push_back(std::move(to));
+  }
+  log_dirs_[call] = std::move(response);
+  output_->log_sizes.push_back(std::move(sizes));
+}
+
+void FrontEnd::Impl::OnLogSizes(uint64_t id, const std::vector<uint64_t>& bytes) {
+  auto found = log_dirs_.find(id);
+  LS_CHECK(found != log_dirs_.end());
+  DescribeLogDirsResponse response = std::move(found->second);
+  log_dirs_.erase(found);
+  size_t next = 0;
+  for (auto& topic : response.results[0].topics) {
+    for (auto& partition : topic.partitions) {
+      partition.partition_size = static_cast<int64_t>(bytes.at(next++));
+    }
+  }
+  Reply(id, response);
 }
 
 }  // namespace lockstep::kafka

@@ -212,7 +212,7 @@ bool BrokerRole::Route(Instant now, Output* output, storage::StoreOutput* store_
   if (!front_end_out_.Empty()) {
     front_end_routed_.Clear();
     std::swap(front_end_routed_, front_end_out_);
-    RouteFrontEnd(front_end_routed_, output, store_output);
+    RouteFrontEnd(now, front_end_routed_, output, store_output);
     any = true;
   }
   return any;
@@ -321,7 +321,7 @@ void BrokerRole::RouteLogOps(Instant now, replication::BrokerOutput& from,
   if (from.checkpoint_high_watermarks) store_->CheckpointHighWatermarks(store_output);
 }
 
-void BrokerRole::RouteFrontEnd(kafka::FrontEndOutput& from, Output* output,
+void BrokerRole::RouteFrontEnd(Instant now, kafka::FrontEndOutput& from, Output* output,
                                storage::StoreOutput* store_output) {
   for (auto& send : from.sends) {
     output->sends.push_back({send.connection, std::move(send.data)});
@@ -334,6 +334,12 @@ void BrokerRole::RouteFrontEnd(kafka::FrontEndOutput& from, Output* output,
   }
   for (const auto& search : from.searches) {
     store_->SearchLog(search.id, search.log, search.timestamp_ms, store_output);
+  }
+  for (const auto& sizes : from.log_sizes) {
+    std::vector<uint64_t> bytes;
+    bytes.reserve(sizes.logs.size());
+    for (storage::LogNumber log : sizes.logs) bytes.push_back(store_->LogBytes(log));
+    front_end_.OnLogSizes(now, sizes.id, bytes, &front_end_out_, &broker_out_);
   }
   for (auto& snapshot : from.producer_snapshots) {
     store_->WriteProducerSnapshot(snapshot.log, snapshot.offset, std::move(snapshot.snapshot),

@@ -94,7 +94,7 @@ class BrokerRole {
   bool JoinCluster(const std::string& id, Output* output, storage::StoreOutput* store_output);
   void RouteLogOps(Instant now, replication::BrokerOutput& from,
                    storage::StoreOutput* store_output);
-  void RouteFrontEnd(kafka::FrontEndOutput& from, Output* output,
+  void RouteFrontEnd(Instant now, kafka::FrontEndOutput& from, Output* output,
                      storage::StoreOutput* store_output);
   void ObserveRecovered(const std::vector<storage::RecoveredLog>& logs);
   bool ContinueStop(Instant now, storage::StoreOutput* store_output);

@@ -242,7 +242,7 @@ int64_t Logs::RetentionStart(LogNumber number, int64_t before_ms, uint64_t bytes
 
 uint64_t Logs::LogBytes(LogNumber number) const {
   const Log* log = Find(number);
-  LS_CHECK(log != nullptr);
+  if (log == nullptr) return 0;
   uint64_t bytes = 0;
   for (const Segment& segment : log->segments) bytes += segment.bytes;
   return bytes;

@@ -204,7 +204,7 @@ class Store {
   // new log start; the caller makes it a LogStart change.
   int64_t RetentionStart(LogNumber log, int64_t before_ms, uint64_t bytes_max,
                          int64_t high_watermark) const;
-  // Of its segments, in bytes.
+  // Of its segments, in bytes; 0 of a log that is not there any more.
   uint64_t LogBytes(LogNumber log) const;
   // The broker's incarnation that registered: durable like a LogChange. After the next start,
   // Recovered::broker_epoch is the last one all of whose acknowledged appends are in the recovered

@@ -230,5 +230,26 @@ def what_is_not_there_is_an_error(context):
     strict.close()
 
 
+@case
+def what_is_not_offered_is_refused_at_once(context):
+    brokers = context.brokers()
+    if not context.is_lockstep:
+        return
+    create(brokers, "t")
+    producer = Producer({**client_of(brokers), "transactional.id": "x"})
+    try:
+        producer.init_transactions(SECONDS)
+        raise AssertionError("transactions are not offered")
+    except KafkaException as error:
+        check_equal((error.args[0].name(), error.args[0].fatal()), ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", True), "the error")
+    consumer = consumer_of(brokers, "simple")
+    try:
+        consumer.commit(offsets=[TopicPartition("t", 99, 5)], asynchronous=False)
+        raise AssertionError("there is no partition 99")
+    except KafkaException as error:
+        check_equal(error.args[0].name(), "UNKNOWN_TOPIC_OR_PART", "the error")
+    consumer.close()
+
+
 if __name__ == "__main__":
     main()

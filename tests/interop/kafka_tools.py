@@ -17,6 +17,7 @@ def tool(brokers, name, *arguments):
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
+LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
 
@@ -55,6 +56,17 @@ def a_reassignment_is_verified(context):
     check("is completed" in said, said)
     check_equal(status, 0, f"exit status; {said}")
     check("Clearing topic-level throttles" in said and "rror" not in said, said)
+
+
+@case
+def log_directories_are_described(context):
+    brokers = context.brokers()
+    tool(brokers, TOPICS, "--create", "--topic", "t", "--replica-assignment", "1:2")
+    status, said = tool(brokers, LOG_DIRS, "--describe", "--topic-list", "t")
+    check_equal(status, 0, f"exit status; {said}")
+    found = json.loads(said[said.index("{"):])
+    replicas = {broker["broker"]: [p["partition"] for p in broker["logDirs"][0]["partitions"]] for broker in found["brokers"]}
+    check_equal(replicas, {1: ["t-0"], 2: ["t-0"], 3: []}, "replicas by broker")
 
 
 if __name__ == "__main__":

@@ -558,6 +558,74 @@ TEST_F(BrokerRoleTest, ATopicsConfigurationCanBeReadAndChanged) {
       ErrorCode::kInvalidConfig);
 }
 
+TEST_F(BrokerRoleTest, TheLogDirectoryIsDescribed) {
+  CreateTopic("a", 2);
+  CreateTopic("b");
+  ASSERT_EQ(Produce("b", {"value"}).error_code, ErrorCode::kNone);
+  const auto all =
+      client_->Call<kafka::DescribeLogDirsResponse>(kafka::DescribeLogDirsRequest(), 2);
+  ASSERT_THAT(all.results, SizeIs(1));
+  EXPECT_EQ(all.results[0].error_code, ErrorCode::kNone);
+  ASSERT_THAT(all.results[0].topics, SizeIs(2));
+  EXPECT_EQ(all.results[0].topics[0].name, "a");
+  EXPECT_THAT(all.results[0].topics[0].partitions, SizeIs(2));
+  EXPECT_EQ(all.results[0].topics[0].partitions[0].partition_size, 0);
+  EXPECT_GT(all.results[0].topics[1].partitions.at(0).partition_size, 61);
+  EXPECT_EQ(all.results[0].topics[1].partitions.at(0).offset_lag, 0);
+
+  kafka::DescribeLogDirsRequest some;
+  some.topics.emplace();
+  some.topics->push_back({.topic = "a", .partitions = {1, 7}});
+  some.topics->push_back({.topic = "never", .partitions = {0}});
+  const auto one = client_->Call<kafka::DescribeLogDirsResponse>(some, 1);
+  ASSERT_THAT(one.results.at(0).topics, SizeIs(1));
+  ASSERT_THAT(one.results[0].topics[0].partitions, SizeIs(1));
+  EXPECT_EQ(one.results[0].topics[0].partitions[0].partition_index, 1);
+}
+
+TEST_F(BrokerRoleTest, OffsetsOfPartitionsThatAreNotThereAreRefused) {
+  CreateTopic("t");
+  ASSERT_TRUE(host_.RunUntil([&] {
+    kafka::FindCoordinatorRequest find;
+    find.key = "g";
+    return client_->Call<kafka::FindCoordinatorResponse>(find, 3).error_code == ErrorCode::kNone;
+  }));
+  kafka::OffsetCommitRequest commit;
+  commit.group_id = "g";
+  commit.generation_id_or_member_epoch = -1;
+  commit.topics.push_back({.name = "t", .partitions = {}});
+  for (int32_t partition : {0, 99, -1}) {
+    commit.topics[0].partitions.push_back(
+        {.partition_index = partition, .committed_offset = 5, .committed_metadata = ""});
+  }
+  commit.topics.push_back({.name = "never", .partitions = commit.topics[0].partitions});
+  std::map<std::pair<std::string, int32_t>, ErrorCode> found;
+  ASSERT_TRUE(host_.RunUntil([&] {
+    const auto response = client_->Call<kafka::OffsetCommitResponse>(commit, 8);
+    EXPECT_THAT(response.topics, SizeIs(2));
+    for (const auto& topic : response.topics) {
+      EXPECT_THAT(topic.partitions, SizeIs(3));
+      for (const auto& partition : topic.partitions) {
+        found[{topic.name, partition.partition_index}] = partition.error_code;
+      }
+    }
+    return found[{"t", 0}] == ErrorCode::kNone;
+  }));
+  for (const auto& [partition, error] : found) {
+    if (partition == std::pair<std::string, int32_t>{"t", 0}) continue;
+    EXPECT_EQ(error, ErrorCode::kUnknownTopicOrPartition) << partition.first << partition.second;
+  }
+}
+
+// The one error after which both librdkafka and the Java client give up.
+TEST_F(BrokerRoleTest, WhoWantsTransactionsIsToldAtOnce) {
+  kafka::FindCoordinatorRequest find;
+  find.key = "transactional-id";
+  find.key_type = 1;
+  EXPECT_EQ(client_->Call<kafka::FindCoordinatorResponse>(find, 3).error_code,
+            ErrorCode::kTransactionalIdAuthorizationFailed);
+}
+
 TEST_F(BrokerRoleTest, AValueIsShownWithWhereItIsFrom) {
   CreateTopic("t");
   enum : int8_t { kTopic = 1, kFile = 4, kDefault = 5 };
