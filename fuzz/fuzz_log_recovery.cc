@@ -163,8 +163,8 @@ Record MakeRecord(Input* input) {
     default: {
       const int64_t base = input->Offset();
       const std::string batches = BatchText(input) + (input->Byte() % 2 ? BatchText(input) : "");
-      return LogChangeRecord{log,
-                             LogAppend{{Bytes::Copy(batches)}, base, base + input->Byte() % 8}};
+      const int64_t end = base + std::min<int64_t>(input->Byte() % 8, INT64_MAX - base);
+      return LogChangeRecord{log, LogAppend{{Bytes::Copy(batches)}, base, end}};
     }
   }
 }
