@@ -275,6 +275,7 @@ class FrontEnd::Impl {
   void AnswerProducerIds();
   // Asks for the topic to be made, unless that is under way.
   void CreateImplicitly(const std::string& topic, int32_t partitions, int32_t replicas);
+  static std::map<std::string, std::string> OffsetsTopicConfigs();
   bool KnowsCluster() const;
   int32_t ControllerId() const;
   int32_t OffsetsReplicas() const;

@@ -76,6 +76,7 @@ void FrontEnd::Impl::CreateImplicitly(const std::string& topic, int32_t partitio
   create.topic = topic;
   create.partitions = partitions;
   create.replication_factor = replicas;
+  if (topic == kOffsetsTopic) create.configs = OffsetsTopicConfigs();
   Ask({.call = 0, .topic = topic}, std::move(create),
       static_cast<int32_t>(kImplicitCreationTimeout.Milliseconds()));
 }
@@ -149,6 +150,13 @@ void FrontEnd::Impl::Handle(CallId call, MetadataRequest&& request) {
     response.topics.push_back(std::move(to));
   }
   Reply(call, response);
+}
+
+// In Kafka it is compacted, and a committed offset stays for as long as its group lives, however
+// long ago that was. So nothing of it may go by its age: a group that commits seldom would lose its
+// place at the next fail-over.
+std::map<std::string, std::string> FrontEnd::Impl::OffsetsTopicConfigs() {
+  return {{"retention.bytes", "-1"}, {"retention.ms", "-1"}};
 }
 
 int32_t FrontEnd::Impl::OffsetsReplicas() const {

@@ -215,6 +215,7 @@ void FrontEnd::Impl::Handle(CallId call, CreateTopicsRequest&& request) {
       continue;
     }
     create.assignment = *assignment;
+    if (from.name == kOffsetsTopic) create.configs = OffsetsTopicConfigs();
     for (const auto& config : from.configs) {
       if (config.value) create.configs[config.name] = *config.value;
     }

@@ -626,6 +626,19 @@ TEST_F(BrokerRoleTest, WhoWantsTransactionsIsToldAtOnce) {
             ErrorCode::kTransactionalIdAuthorizationFailed);
 }
 
+// Age takes records of other topics; a group that commits seldom must find its offsets again.
+TEST_F(BrokerRoleTest, CommittedOffsetsDoNotGoByAge) {
+  kafka::FindCoordinatorRequest find;
+  find.key = "g";
+  ASSERT_TRUE(host_.RunUntil([&] {
+    return client_->Call<kafka::FindCoordinatorResponse>(find, 3).error_code == ErrorCode::kNone;
+  }));
+  const auto& topics = host_.server().broker()->broker().metadata().topics();
+  const std::map<std::string, std::string> expected = {{"retention.bytes", "-1"},
+                                                       {"retention.ms", "-1"}};
+  EXPECT_EQ(topics.at("__consumer_offsets").configs, expected);
+}
+
 TEST_F(BrokerRoleTest, AValueIsShownWithWhereItIsFrom) {
   CreateTopic("t");
   enum : int8_t { kTopic = 1, kFile = 4, kDefault = 5 };
