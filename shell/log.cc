@@ -171,6 +171,8 @@ EventStyle StyleOf(EventKind kind) {
       return {LogLevel::kInfo, "", "partition"};
     case EventKind::kTopicRemoved:
       return {LogLevel::kInfo, "", "topic"};
+    case EventKind::kZnodeUnreadable:
+      return {LogLevel::kError, "", "znode"};
     case EventKind::kCount:
       break;
   }

@@ -146,6 +146,8 @@ const char* EventName(EventKind kind) {
       return "state-change-ignored";
     case EventKind::kTopicRemoved:
       return "topic-removed";
+    case EventKind::kZnodeUnreadable:
+      return "znode-unreadable";
     case EventKind::kCount:
       break;
   }

@@ -76,6 +76,7 @@ enum class EventKind : uint8_t {
   kStateChangeQueueFull,  // of `peer`; detail = requests that were dropped
   kStateChangeIgnored,    // reason says why; detail = partition
   kTopicRemoved,          // its znodes are gone; `text` = its name
+  kZnodeUnreadable,       // `text` = its path: nobody but a broker should have written it
   // Consumer groups.
   kGroupsLoaded,        // of the partition in `text`; detail = how many
   kGroupGeneration,     // of the group in `text`: all have joined; detail = the generation

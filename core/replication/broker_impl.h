@@ -166,6 +166,8 @@ class Broker::Impl : public FetchServer::Host {
   // ---- broker_session.cc
   void NewSession(Instant now, BrokerOutput* output);
   void SayUnconnected(Instant now, BrokerOutput* output);
+  bool IsRegistered() const;
+  void BeginAnew(Instant now, BrokerOutput* output);
   // Takes what the client machine has put into output->coordination.
   void Pump(Instant now, BrokerOutput* output);
   void OnState(Instant now, coordination::ClientState state, BrokerOutput* output);

@@ -58,7 +58,8 @@ void Broker::Impl::Reconcile(Instant now, BrokerOutput* output) {
     const PartitionView* view = metadata_.FindPartition(log.topic, log.partition);
     const bool ours = view != nullptr && view->state.id == at->first &&
                       Contains(view->state.replicas, options_.broker);
-    if (ours || !metadata_.settled(log.topic, log.partition)) {
+    const bool unknown = view == nullptr && !metadata_.gone(log.topic, at->first);
+    if (ours || unknown || !metadata_.settled(log.topic, log.partition)) {
       ++at;
       continue;
     }
@@ -81,6 +82,8 @@ void Broker::Impl::Consider(Instant now, const std::string& topic, int32_t parti
     LS_CHECK(hosted != nullptr);
     // A topic of the same name that was made since is another topic.
     if (assigned && hosted->id == view->state.id) return Consider(now, hosted, output);
+    // Not because nothing is known of it: it stays what it is until more can be read.
+    if (view == nullptr && !metadata_.gone(topic, hosted->id)) return;
     Close(now, hosted, output);
     // The Store must say first which log it is.
     if (names_.contains({topic, partition})) return;

@@ -216,6 +216,19 @@ void Broker::Impl::OnSessionOver(Instant now, BrokerOutput* output) {
   if (!stopping) NewSession(now, output);
 }
 
+bool Broker::Impl::IsRegistered() const {
+  auto at = metadata_.brokers().find(options_.broker);
+  return at != metadata_.brokers().end() && at->second.incarnation == incarnation_;
+}
+
+// Somebody has deleted our registration, or written one that is no registration. Every transition
+// of ours checks it, so that none would ever succeed again.
+void Broker::Impl::BeginAnew(Instant now, BrokerOutput* output) {
+  client_->Close(now, &client_output_);
+  Pump(now, output);
+  if (phase_ == Phase::kActive) OnSessionOver(now, output);
+}
+
 void Broker::Impl::Call(Instant now, OpCode op, const coordination::RequestBody& body, Reply reply,
                         BrokerOutput* /*output*/) {
   const std::optional<uint64_t> call = client_->Call(now, op, body, &client_output_);
@@ -496,10 +509,12 @@ void Broker::Impl::SendReads(Instant now, BrokerOutput* output) {
     } else {
       Call(
           now, OpCode::kGetData, coordination::GetDataRequest{path},
-          [this, path](Instant, const Completion& completion, BrokerOutput*) {
+          [this, path](Instant, const Completion& completion, BrokerOutput* out) {
             if (completion.header.error == ErrorCode::kOk) {
               const auto& found = std::get<coordination::GetDataResponse>(completion.body);
-              metadata_.OnData(path, found.data, found.stat);
+              if (!metadata_.OnData(path, found.data, found.stat)) {
+                out->events.push_back({.kind = EventKind::kZnodeUnreadable, .text = path});
+              }
             } else if (completion.header.error == ErrorCode::kNoNode) {
               metadata_.OnNoNode(path, false);
             } else {
@@ -528,6 +543,11 @@ void Broker::Impl::TakeChanges(Instant now, BrokerOutput* output) {
                      !changes.brokers.empty();
     if (any) output->metadata_changed = true;
     if (changes.completed) ++readings_;
+    if (changes.brokers.contains(options_.broker) || changes.completed) {
+      if (phase_ == Phase::kActive && metadata_.complete() && !IsRegistered()) {
+        return BeginAnew(now, output);
+      }
+    }
     for (BrokerId broker : changes.brokers) {
       auto at = metadata_.brokers().find(broker);
       if (broker == options_.broker) continue;

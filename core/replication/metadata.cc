@@ -163,14 +163,16 @@ MetadataCache::PartitionEntry& MetadataCache::EntryOf(const Node& node) {
   return entries_[node.topic].partitions[node.partition];
 }
 
-void MetadataCache::OnData(const std::string& path, const coordination::Data& data,
+bool MetadataCache::OnData(const std::string& path, const coordination::Data& data,
                            const coordination::Stat& stat) {
   const Node node = ParseNode(path);
   const std::string_view text = data.bytes.view();
+  bool readable = true;
   switch (node.kind) {
     case Kind::kBroker: {
       absl::StatusOr<BrokerRecord> record = DecodeBroker(text);
-      if (!record.ok()) {
+      readable = record.ok();
+      if (!readable) {
         Remove(node, path);
         break;
       }
@@ -187,8 +189,10 @@ void MetadataCache::OnData(const std::string& path, const coordination::Data& da
     case Kind::kTopic: {
       absl::StatusOr<TopicRecord> record = DecodeTopic(text);
       TopicEntry& entry = entries_[node.topic];
+      readable = record.ok();
+      entry.unreadable = !readable;
       entry.record.reset();
-      if (record.ok()) entry.record = *std::move(record);
+      if (readable) entry.record = *std::move(record);
       entry.version = stat.version;
       for (const auto& [partition, unused] : entry.partitions) {
         changes_.partitions.emplace(node.topic, partition);
@@ -199,8 +203,9 @@ void MetadataCache::OnData(const std::string& path, const coordination::Data& da
     case Kind::kReplicas: {
       absl::StatusOr<ReplicasRecord> record = DecodeReplicas(text);
       PartitionEntry& entry = EntryOf(node);
+      readable = record.ok();
       entry.replicas.reset();
-      if (record.ok()) entry.replicas = *std::move(record);
+      if (readable) entry.replicas = *std::move(record);
       entry.replicas_node = true;
       entry.replicas_version = stat.version;
       break;
@@ -208,8 +213,9 @@ void MetadataCache::OnData(const std::string& path, const coordination::Data& da
     case Kind::kIsr: {
       absl::StatusOr<IsrRecord> record = DecodeIsr(text);
       PartitionEntry& entry = EntryOf(node);
+      readable = record.ok();
       entry.isr.reset();
-      if (record.ok()) entry.isr = *std::move(record);
+      if (readable) entry.isr = *std::move(record);
       entry.isr_node = true;
       entry.isr_version = stat.version;
       break;
@@ -217,8 +223,9 @@ void MetadataCache::OnData(const std::string& path, const coordination::Data& da
     case Kind::kLeader: {
       absl::StatusOr<LeaderRecord> record = DecodeLeader(text);
       PartitionEntry& entry = EntryOf(node);
+      readable = record.ok();
       entry.leader.reset();
-      if (record.ok()) entry.leader = *std::move(record);
+      if (readable) entry.leader = *std::move(record);
       entry.leader_node = true;
       entry.leader_owner = stat.ephemeral_owner;
       break;
@@ -226,8 +233,9 @@ void MetadataCache::OnData(const std::string& path, const coordination::Data& da
     case Kind::kReassigned: {
       absl::StatusOr<ReassignedRecord> record = DecodeReassigned(text);
       PartitionEntry& entry = EntryOf(node);
+      readable = record.ok();
       entry.requested.reset();
-      if (record.ok()) entry.requested = std::move(record->replicas);
+      if (readable) entry.requested = std::move(record->replicas);
       entry.requested_node = true;
       entry.requested_version = stat.version;
       break;
@@ -236,6 +244,7 @@ void MetadataCache::OnData(const std::string& path, const coordination::Data& da
       break;
   }
   Done({path, false});
+  return readable;
 }
 
 void MetadataCache::OnChildren(const std::string& path,
@@ -291,6 +300,7 @@ void MetadataCache::Remove(const Node& node, const std::string& path) {
       auto at = entries_.find(node.topic);
       if (at == entries_.end()) return;
       at->second.record.reset();
+      at->second.unreadable = false;
       at->second.whole = false;
       for (auto& [partition, entry] : at->second.partitions) {
         // Nothing is left under a node that is gone.
@@ -445,7 +455,7 @@ void MetadataCache::PublishTopic(const std::string& topic) {
     if (ViewOf(topic, entry, partition, &view)) from.view = std::move(view);
   }
   if (!entry.record.has_value()) {
-    if (entry.partitions.empty() && !entry.reassigned) entries_.erase(at);
+    if (entry.partitions.empty() && !entry.reassigned && !entry.unreadable) entries_.erase(at);
     return;
   }
   if (entry.record->creator) return;
@@ -506,6 +516,14 @@ bool MetadataCache::settled(const std::string& topic, int32_t partition) const {
   if (entry == entries_.end()) return true;
   auto at = entry->second.partitions.find(partition);
   return at == entry->second.partitions.end() || at->second.unread == 0;
+}
+
+bool MetadataCache::gone(const std::string& topic, const PartitionId& id) const {
+  auto at = entries_.find(topic);
+  if (at == entries_.end()) return true;
+  const TopicEntry& entry = at->second;
+  if (!entry.record.has_value()) return !entry.unreadable;
+  return entry.record->id != id.topic || entry.record->deleting;
 }
 
 std::optional<MetadataCache::TopicNode> MetadataCache::FindTopicNode(

@@ -42,6 +42,9 @@ class MetadataCache : public Metadata {
   const PartitionView* FindPartition(const std::string& topic, int32_t partition) const;
   // Nothing of it is being read: FindPartition's null means that there is no such partition.
   bool settled(const std::string& topic, int32_t partition) const;
+  // Whether the partition is known to be none any more. It is not when one of its znodes, or its
+  // topic's, is missing or cannot be read: an operator's slip must not delete data.
+  bool gone(const std::string& topic, const PartitionId& id) const;
   // With the version of its znode, also half-created and deleting ones; null: there is none.
   struct TopicNode {
     TopicRecord record;
@@ -76,7 +79,8 @@ class MetadataCache : public Metadata {
   // The next one to send, or nothing. It stays under way until OnData, OnChildren or OnReadFailed.
   std::optional<Read> NextRead();
   size_t reads_under_way() const { return under_way_.size(); }
-  void OnData(const std::string& path, const coordination::Data& data,
+  // False if it says nothing that a broker could have written.
+  bool OnData(const std::string& path, const coordination::Data& data,
               const coordination::Stat& stat);
   void OnChildren(const std::string& path, const std::vector<std::string_view>& names);
   void OnNoNode(const std::string& path, bool children);
@@ -115,6 +119,7 @@ class MetadataCache : public Metadata {
   };
   struct TopicEntry {
     std::optional<TopicRecord> record;
+    bool unreadable = false;  // there is one, and it cannot be decoded
     int32_t version = 0;
     bool reassigned = false;
     bool whole = false;  // has been, since its record came to be known

@@ -23,7 +23,7 @@ struct NumberConfig {
 constexpr NumberConfig kNumbers[] = {
     {"retention.ms", -1, kInt64Max},  {"retention.bytes", -1, kInt64Max},
     {"segment.bytes", 14, kInt32Max}, {"segment.ms", 1, kInt64Max},
-    {"min.insync.replicas", 1, 1000}, {"max.message.bytes", 0, kInt32Max},
+    {"min.insync.replicas", 1, 1000}, {"max.message.bytes", 0, kMessageBytesMax},
 };
 
 constexpr FixedTopicConfig kFixed[] = {

@@ -55,6 +55,9 @@ std::string AssignmentError(const std::vector<BrokerId>& replicas,
                             const std::map<BrokerId, BrokerState>& registered);
 
 inline constexpr int32_t kPartitionsMax = 100'000;  // of one topic
+// max.message.bytes and message.max.bytes: well below what fits a frame between brokers. A batch
+// that no follower can fetch would stop its leader's acknowledgements for good.
+inline constexpr int32_t kMessageBytesMax = 8 << 20;
 
 // The znodes of partitions `first`, first + 1, ... The ISR of each begins as its live replicas: it
 // is never empty, so that "new" and "lost" are told apart (S7).

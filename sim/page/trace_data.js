@@ -34,7 +34,7 @@ function kindsOfMarks() {
   add("partitions", "partition-leading partition-following partition-resigned history-diverged log-truncated log-restarted"
       + " fetch-refused fetch-failed isr-shrink isr-expand isr-changed isr-change-failed produces-failed elected election-lost"
       + " unclean-election handed-over reassignment-step replica-opened replica-closed state-change-queue-full"
-      + " state-change-ignored topic-removed groups-loaded group-generation group-member-expired");
+      + " state-change-ignored znode-unreadable topic-removed groups-loaded group-generation group-member-expired");
   add("client", "request reply event produced assigned admin");
   return of;
 }

@@ -639,6 +639,56 @@ TEST(Broker, ATopicThatIsBeingCreatedIsNotWhole) {
   EXPECT_EQ(cluster.broker(1).metadata().topics().at("t").partitions.size(), 2u);
 }
 
+// Somebody's slip in a ZooKeeper client.
+TEST(Broker, AZnodeThatCannotBeReadCostsNoLog) {
+  Cluster cluster(1);
+  ASSERT_EQ(cluster.Admin(1, CreateTopic{.topic = "t", .partitions = 1}), AdminError::kNone);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Leader("t", 0) == 1; }));
+  ASSERT_TRUE(cluster.Commit("t", 0, 3));
+  const std::string isr = IsrPath("t", 0);
+  size_t told = 0;
+  for (const std::string& path : {TopicPath("t"), ReplicasPath("t", 0), isr}) {
+    coordination::TestClient careless(&cluster.ensemble);
+    ASSERT_TRUE(careless.Connect({1}));
+    const std::string good = careless.Get(path);
+    careless.Set(path, "x");
+    cluster.Advance(Seconds(5));
+    EXPECT_EQ(cluster.Logs(1), std::set<std::string>{"t-0"}) << path;
+    EXPECT_GT(cluster.EventCount(1, EventKind::kZnodeUnreadable), told) << path;
+    told = cluster.EventCount(1, EventKind::kZnodeUnreadable);
+    cluster.Crash(1);
+    cluster.Start(1);
+    cluster.Advance(Seconds(60));
+    EXPECT_EQ(cluster.Logs(1), std::set<std::string>{"t-0"}) << path;
+    coordination::TestClient careful(&cluster.ensemble);
+    ASSERT_TRUE(careful.Connect({1}));
+    careful.Set(path, good);
+    // The broker is another incarnation by now, and alone.
+    ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Leader("t", 0) == 1; })) << path;
+    EXPECT_TRUE(cluster.Commit("t", 0)) << path;
+  }
+  coordination::TestClient careless(&cluster.ensemble);
+  ASSERT_TRUE(careless.Connect({1}));
+  careless.Delete(isr);
+  cluster.Advance(Seconds(5));
+  EXPECT_EQ(cluster.Logs(1), std::set<std::string>{"t-0"});
+}
+
+TEST(Broker, ABrokerWhoseRegistrationWasTakenAwayRegistersAgain) {
+  Cluster cluster(1);
+  ASSERT_EQ(cluster.Admin(1, CreateTopic{.topic = "t", .partitions = 1}), AdminError::kNone);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Leader("t", 0) == 1; }));
+  ASSERT_TRUE(cluster.Commit("t", 0, 3));
+  const LeaderEpoch epoch = cluster.StateAt(1, "t", 0)->leader_epoch;
+  EXPECT_EQ(cluster.client.Delete(BrokerPath({1})), coordination::ErrorCode::kOk);
+  ASSERT_TRUE(cluster.RunUntil([&] {
+    const PartitionState* state = cluster.StateAt(1, "t", 0);
+    return state != nullptr && state->leader_epoch > epoch && cluster.Leader("t", 0) == 1;
+  }));
+  EXPECT_TRUE(cluster.Commit("t", 0));
+  EXPECT_EQ(cluster.Replica(1, "t", 0)->log_end(), 4);
+}
+
 TEST(Broker, HalfOfACreationWhoseCreatorIsGoneIsRemoved) {
   Cluster cluster(1);
   cluster.client.Create("/brokers/topics/half", 0,
