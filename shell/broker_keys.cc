@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/replication/topics.h"
 #include "shell/config_parser.h"
 
 namespace lockstep::shell {
@@ -247,7 +248,7 @@ constexpr Key kKeys[] = {
     // Clients.
     {"message.max.bytes",
      [](Parser& p, const Property& at) {
-       p.Set(at, 1024, 8 << 20, "bytes of a batch", &FrontEnd(p).message_bytes_max);
+       p.Set(at, 1024, replication::kMessageBytesMax, "bytes of a batch", &FrontEnd(p).message_bytes_max);
      }},
     {"socket.request.max.bytes",
      [](Parser& p, const Property& at) {

@@ -157,7 +157,9 @@ void FrontEnd::Impl::ExpireDuplicates() {
 size_t FrontEnd::Impl::BatchBytesMax(const std::string& topic) const {
   const std::optional<int64_t> own =
       replication::NumberOf(FindTopic(topic)->configs, "max.message.bytes");
-  return own ? static_cast<size_t>(*own) : options_.message_bytes_max;
+  // One that was set before it was bounded may be above it.
+  const int64_t bound = replication::kMessageBytesMax;
+  return own ? static_cast<size_t>(std::min(*own, bound)) : options_.message_bytes_max;
 }
 
 void FrontEnd::Impl::OnProduceDone(const PartitionId&,

@@ -234,6 +234,7 @@ void FrontEnd::Impl::Handle(CallId call, DeleteTopicsRequest&& request) {
     response.responses.push_back({.name = topic.name, .topic_id = topic.topic_id});
   }
   admins_[call] = {.response = std::move(response), .left = request.topics.size() + 1};
+  std::set<Uuid> named;
   for (size_t i = 0; i < request.topics.size(); ++i) {
     const auto& from = request.topics[i];
     auto& to = std::get<DeleteTopicsResponse>(admins_.at(call).response).responses[i];
@@ -246,6 +247,12 @@ void FrontEnd::Impl::Handle(CallId call, DeleteTopicsRequest&& request) {
     }
     to.name = state->name;
     to.topic_id = state->id;
+    if (!named.insert(state->id).second) {
+      to.error_code = ErrorCode::kInvalidRequest;
+      to.error_message = "the topic is named more than once";
+      FinishAdminElement(call);
+      continue;
+    }
     Ask({.call = call, .index = i, .topic = state->name},
         replication::DeleteTopic{.topic = state->name}, request.timeout_ms);
   }
@@ -264,10 +271,18 @@ void FrontEnd::Impl::Handle(CallId call, CreatePartitionsRequest&& request) {
   admins_[call] = {.response = std::move(response), .left = request.topics.size() + 1};
   for (size_t i = 0; i < request.topics.size(); ++i) {
     const auto& from = request.topics[i];
+    auto& to = std::get<CreatePartitionsResponse>(admins_.at(call).response).results[i];
     if (added > kNewPartitionsMax) {
-      auto& to = std::get<CreatePartitionsResponse>(admins_.at(call).response).results[i];
       to.error_code = ErrorCode::kPolicyViolation;
       to.error_message = kTooManyPartitions;
+      FinishAdminElement(call);
+      continue;
+    }
+    if (from.name == kOffsetsTopic) {
+      to.error_code = ErrorCode::kInvalidTopicException;
+      to.error_message =
+          "a group's offsets are in the partition that its name and their number lead to: with "
+          "another number they would not be found";
       FinishAdminElement(call);
       continue;
     }
@@ -308,23 +323,36 @@ void FrontEnd::Impl::Handle(CallId call, ElectLeadersRequest&& request) {
       if (!topic.deleting && !all.partitions.empty()) request.topic_partitions->push_back(all);
     }
   }
-  size_t count = 0;
+  // Each once, as in Kafka.
+  std::map<std::string, std::set<int32_t>> asked;
   for (const auto& topic : *request.topic_partitions) {
-    response.replica_election_results.push_back({.topic = topic.topic});
-    for (int32_t partition : topic.partitions) {
-      response.replica_election_results.back().partition_result.push_back(
-          {.partition_id = partition});
-      count++;
+    asked[topic.topic].insert(topic.partitions.begin(), topic.partitions.end());
+  }
+  struct Election {
+    AdminPart part;
+    int32_t partition = 0;
+  };
+  std::vector<Election> elections;
+  for (const auto& [name, partitions] : asked) {
+    ElectLeadersResponse::Topic& to = response.replica_election_results.emplace_back();
+    to.topic = name;
+    for (int32_t partition : partitions) {
+      to.partition_result.push_back({.partition_id = partition});
+      if (!FindPartition(name, partition)) {
+        to.partition_result.back().error_code = ErrorCode::kUnknownTopicOrPartition;
+        continue;
+      }
+      elections.push_back({{.call = call,
+                            .index = response.replica_election_results.size() - 1,
+                            .inner = to.partition_result.size() - 1,
+                            .topic = name},
+                           partition});
     }
   }
-  admins_[call] = {.response = std::move(response), .left = count + 1};
-  for (size_t t = 0; t < request.topic_partitions->size(); ++t) {
-    const auto& topic = (*request.topic_partitions)[t];
-    for (size_t p = 0; p < topic.partitions.size(); ++p) {
-      Ask({.call = call, .index = t, .inner = p, .topic = topic.topic},
-          replication::ElectPreferred{.topic = topic.topic, .partition = topic.partitions[p]},
-          request.timeout_ms);
-    }
+  admins_[call] = {.response = std::move(response), .left = elections.size() + 1};
+  for (const Election& one : elections) {
+    Ask(one.part, replication::ElectPreferred{.topic = one.part.topic, .partition = one.partition},
+        request.timeout_ms);
   }
   FinishAdminElement(call);
 }
@@ -341,12 +369,23 @@ void FrontEnd::Impl::Handle(CallId call, AlterPartitionReassignmentsRequest&& re
     }
   }
   admins_[call] = {.response = std::move(response), .left = count + 1};
+  std::set<std::pair<std::string_view, int32_t>> named;
   for (size_t t = 0; t < request.topics.size(); ++t) {
     const auto& topic = request.topics[t];
     for (size_t p = 0; p < topic.partitions.size(); ++p) {
+      const int32_t partition = topic.partitions[p].partition_index;
+      const bool repeated = !named.emplace(topic.name, partition).second;
+      if (repeated || !FindPartition(topic.name, partition)) {
+        auto& to = std::get<AlterPartitionReassignmentsResponse>(admins_.at(call).response)
+                       .responses[t]
+                       .partitions[p];
+        to.error_code = repeated ? ErrorCode::kInvalidRequest : ErrorCode::kUnknownTopicOrPartition;
+        FinishAdminElement(call);
+        continue;
+      }
       replication::Reassign reassign;
       reassign.topic = topic.name;
-      reassign.partition = topic.partitions[p].partition_index;
+      reassign.partition = partition;
       if (topic.partitions[p].replicas)
         reassign.replicas = ToBrokers(*topic.partitions[p].replicas);
       Ask({.call = call, .index = t, .inner = p, .topic = topic.name}, std::move(reassign),

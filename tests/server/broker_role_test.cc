@@ -453,6 +453,40 @@ TEST_F(BrokerRoleTest, WhatIsNamedTwiceIsDescribedOnce) {
   EXPECT_THAT(client_->Call<kafka::DescribeConfigsResponse>(configs, 4).results, SizeIs(2));
 }
 
+TEST_F(BrokerRoleTest, WhatIsNamedTwiceIsDoneOnce) {
+  CreateTopic("t");
+  kafka::ElectLeadersRequest elect;
+  elect.timeout_ms = 5'000;
+  elect.topic_partitions.emplace();
+  elect.topic_partitions->push_back({.topic = "t", .partitions = {0, 0, 7}});
+  elect.topic_partitions->push_back({.topic = "t", .partitions = {0}});
+  const auto elected = client_->Call<kafka::ElectLeadersResponse>(elect, 2);
+  ASSERT_THAT(elected.replica_election_results, SizeIs(1));
+  const auto& results = elected.replica_election_results[0].partition_result;
+  ASSERT_THAT(results, SizeIs(2));
+  EXPECT_EQ(results[0].error_code, ErrorCode::kElectionNotNeeded);
+  EXPECT_EQ(results[1].error_code, ErrorCode::kUnknownTopicOrPartition);
+
+  kafka::AlterPartitionReassignmentsRequest alter;
+  alter.timeout_ms = 5'000;
+  alter.topics.push_back({.name = "t"});
+  alter.topics[0].partitions.push_back({.partition_index = 0, .replicas = {{1}}});
+  alter.topics[0].partitions.push_back({.partition_index = 0, .replicas = {{1}}});
+  alter.topics[0].partitions.push_back({.partition_index = 7, .replicas = {{1}}});
+  const auto altered = client_->Call<kafka::AlterPartitionReassignmentsResponse>(alter, 0);
+  const auto& partitions = altered.responses.at(0).partitions;
+  EXPECT_EQ(partitions.at(0).error_code, ErrorCode::kNone);
+  EXPECT_EQ(partitions.at(1).error_code, ErrorCode::kInvalidRequest);
+  EXPECT_EQ(partitions.at(2).error_code, ErrorCode::kUnknownTopicOrPartition);
+
+  kafka::DeleteTopicsRequest remove;
+  remove.timeout_ms = 5'000;
+  remove.topic_names = {"t", "t"};
+  const auto removed = client_->Call<kafka::DeleteTopicsResponse>(remove, 5);
+  EXPECT_EQ(removed.responses.at(0).error_code, ErrorCode::kNone);
+  EXPECT_EQ(removed.responses.at(1).error_code, ErrorCode::kInvalidRequest);
+}
+
 TEST_F(BrokerRoleTest, APartitionIsListedOncePerRequest) {
   CreateTopic("t");
   kafka::ListOffsetsRequest request;
