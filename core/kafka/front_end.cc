@@ -12,6 +12,11 @@ constexpr Duration kProducersSweepInterval = Seconds(600);
 // How often connections are looked over for ones that have long said nothing.
 constexpr int64_t kIdleSweepsPerTimeout = 10;
 
+bool IsProduce(const Bytes& frame) {
+  const char key[] = {0, static_cast<char>(ApiKey::kProduce)};
+  return frame.view().substr(0, sizeof(key)) == std::string_view(key, sizeof(key));
+}
+
 }  // namespace
 
 void FrontEndOutput::Clear() {
@@ -129,17 +134,46 @@ void FrontEnd::Impl::TakeFrames(ConnectionId id) {
     Connection& connection = found->second;
     UpdateReading(id, connection);
     if (MustWait(connection)) return;
-    absl::StatusOr<std::optional<Bytes>> frame = connection.cutter.Next();
-    if (!frame.ok()) return Close(id, "a length that no request has");
-    if (!*frame) return;
-    if (!OnFrame(id, **frame)) return;
+    if (!connection.next) {
+      absl::StatusOr<std::optional<Bytes>> frame = connection.cutter.Next();
+      if (!frame.ok()) return Close(id, "a length that no request has");
+      if (!*frame) return;
+      connection.next = *std::move(frame);
+    }
+    // Of requests, only produces decompress; what others are about (heartbeats) does not wait.
+    if (work_left_ == 0 && IsProduce(*connection.next)) {
+      connection.waits_for_turn = true;
+      next_turn_.push_back(id);
+      continue;
+    }
+    const Bytes frame = *std::exchange(connection.next, std::nullopt);
+    if (!OnFrame(id, frame)) return;
   }
+}
+
+void FrontEnd::Impl::NextTurn() {
+  work_left_ = kTurnBytes;
+  while (work_left_ > 0 && !next_turn_.empty()) {
+    const auto next = std::move(next_turn_.front());
+    next_turn_.pop_front();
+    if (const auto* search = std::get_if<storage::LogSearchDone>(&next)) {
+      TakeSearch(*search);
+      continue;
+    }
+    const ConnectionId id = std::get<ConnectionId>(next);
+    auto found = connections_.find(id);
+    if (found == connections_.end()) continue;  // closed meanwhile
+    found->second.waits_for_turn = false;
+    TakeFrames(id);
+  }
+  StartSearches();
 }
 
 bool FrontEnd::Impl::MustWait(const Connection& connection) const {
   // One that waits goes on when half is free: reading is not switched on and off with every answer.
   const uint32_t share = connection.paused ? 2 : 1;
-  return connection.slots.size() >= std::max(1u, options_.requests_max / share) ||
+  return connection.waits_for_turn ||
+         connection.slots.size() >= std::max(1u, options_.requests_max / share) ||
          connection.unsent > options_.unsent_bytes_max / share ||
          held_bytes_ > options_.held_bytes_max / share;
 }
@@ -305,6 +339,7 @@ void FrontEnd::Impl::Forget(ConnectionId id) {
       fetch_deadlines_.erase({fetch->second.deadline, slot.call});
       fetches_.erase(fetch);
     }
+    list_offsets_.erase(slot.call);
     groups_.OnRequestGone({slot.call});
     refused_commits_.erase(slot.call);
   }
@@ -398,6 +433,7 @@ void FrontEnd::Impl::OnBroker(const replication::BrokerOutput& what) {
 }
 
 void FrontEnd::Impl::OnWake() {
+  NextTurn();
   while (!fetch_deadlines_.empty() && fetch_deadlines_.begin()->first <= now_) {
     const CallId call = fetch_deadlines_.begin()->second;
     fetch_deadlines_.erase(fetch_deadlines_.begin());
@@ -426,6 +462,7 @@ Instant FrontEnd::Impl::next_deadline() const {
     next = std::min(next, duplicate_deadlines_.begin()->first);
   }
   if (!connections_.empty()) next = std::min(next, idle_sweep_);
+  if (!next_turn_.empty() || (work_left_ == 0 && !searching_.empty())) next = std::min(next, now_);
   return next;
 }
 

@@ -4,6 +4,7 @@
 // what is known of the partitions that are hosted here.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -58,6 +59,10 @@ class FrontEnd::Impl {
   void Begin(Instant now, FrontEndOutput* output, replication::BrokerOutput* broker_output);
 
  private:
+  // What is decompressed in a turn before the rest is left for the next one. What was begun is
+  // finished, so it may be a request's or a batch's more (kDecompressedBytes in produce.cc).
+  static constexpr size_t kTurnBytes = size_t{16} << 20;
+
   using CallId = uint64_t;
   using PartitionId = replication::PartitionId;
 
@@ -82,9 +87,11 @@ class FrontEnd::Impl {
     explicit Connection(uint32_t request_bytes_max) : cutter(request_bytes_max) {}
     std::string address;
     FrameCutter cutter;
+    std::optional<Bytes> next;  // the frame that waits for the next turn
     std::deque<Slot> slots;
     uint64_t unsent = 0;  // bytes that have not left the host
     bool paused = false;
+    bool waits_for_turn = false;
     Instant active;  // when it last said something
   };
 
@@ -97,6 +104,9 @@ class FrontEnd::Impl {
   void Dispatch(CallId call, Reader* reader);
   template <typename Request>
   void Take(CallId call, Reader* reader, void (Impl::*handler)(CallId, Request&&));
+  // Taken off what this turn may still do.
+  void Spend(size_t decompressed_bytes) { work_left_ -= std::min(work_left_, decompressed_bytes); }
+  void NextTurn();
   void Close(ConnectionId id, const char* reason);
   void Forget(ConnectionId id);
   void CloseIdle();
@@ -246,19 +256,23 @@ class FrontEnd::Impl {
 
   // ---- Offsets (offsets.cc).
 
-  struct ListOffsetsCall {
-    ListOffsetsResponse response;
-    size_t left = 0;
-  };
   struct ListOffsetsPart {
     CallId call = 0;
     size_t topic = 0;
     size_t partition = 0;
     PartitionId id;
+    storage::LogNumber log;
     int64_t timestamp = 0;
     int16_t version = 0;
   };
+  struct ListOffsetsCall {
+    ListOffsetsResponse response;
+    size_t left = 0;
+    std::deque<ListOffsetsPart> searches;  // not begun
+  };
   void Handle(CallId call, ListOffsetsRequest&& request);
+  void StartSearches();
+  void TakeSearch(const storage::LogSearchDone& done);
   void FinishListOffsets(CallId call);
   void OnListOffsetsSearched(const ListOffsetsPart& part, const storage::LogSearchDone& done);
   void Handle(CallId call, OffsetForLeaderEpochRequest&& request);
@@ -347,6 +361,11 @@ class FrontEnd::Impl {
   absl::flat_hash_map<CallId, Call> calls_;
   CallId last_call_ = 0;
   uint64_t held_bytes_ = 0;  // of the requests of all slots
+  // A turn is what happens between two calls of OnWake; the rest of the server has its own in
+  // between. What this one may still decompress, and, in their order, connections whose next
+  // request may decompress more, and batches that have been found.
+  size_t work_left_ = kTurnBytes;
+  std::deque<std::variant<ConnectionId, storage::LogSearchDone>> next_turn_;
   Instant idle_sweep_;
 
   std::map<PartitionId, Hosted> hosted_;
@@ -354,7 +373,9 @@ class FrontEnd::Impl {
   uint64_t last_read_ = 0;
   std::map<uint64_t, Scan> scans_;                           // by read id
   absl::flat_hash_map<uint64_t, CallId> fetch_reads_;        // by read id
-  absl::flat_hash_map<uint64_t, ListOffsetsPart> searches_;  // by read id
+  absl::flat_hash_map<uint64_t, ListOffsetsPart> searches_;  // under way, by read id
+  // Calls with searches that have not begun: each begins one, and goes to the end.
+  std::deque<CallId> searching_;
   Instant producers_sweep_;
 
   uint64_t last_produce_ = 0;

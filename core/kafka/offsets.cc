@@ -21,15 +21,21 @@ constexpr int16_t kOffsetNotAvailableVersion = 5;
 
 constexpr size_t kDecompressedBytesMax = size_t{64} << 20;  // as ProduceRules has it
 
+// Searches under way for all clients: each may bring a whole batch, which stays until it is opened.
+constexpr size_t kSearchesMax = 16;
+
 // The first record of the batch at or after `timestamp`; for kMaxTimestamp, the first of the
-// latest.
-std::optional<records::Record> FindRecord(const Bytes& bytes, int64_t timestamp) {
+// latest. `decompressed`: what it took to open the batch.
+std::optional<records::Record> FindRecord(const Bytes& bytes, int64_t timestamp,
+                                          size_t* decompressed) {
+  *decompressed = 0;
   absl::StatusOr<records::BatchHeader> header = records::ParseBatchHeader(bytes.view());
   if (!header.ok()) return std::nullopt;
   const records::Batch batch = records::Batch::Of(bytes.Slice(0, header->size()));
   std::string scratch;
   absl::StatusOr<std::string_view> content =
       OpenRecords(*header, batch, kDecompressedBytesMax, &scratch);
+  *decompressed = content.ok() ? scratch.size() : kDecompressedBytesMax;
   if (!content.ok()) return std::nullopt;
   records::RecordReader reader(*header, *content);
   records::Record record;
@@ -103,13 +109,29 @@ void FrontEnd::Impl::Handle(CallId call, ListOffsetsRequest&& request) {
         to.error_code = ErrorCode::kInvalidRequest;
         continue;
       }
-      const uint64_t read = NextReadId();
       list_offsets_.at(call).left++;
-      searches_[read] = {call, t, p, led.hosted->id, from.timestamp, version};
-      output_->searches.push_back({{read}, led.hosted->log, from.timestamp});
+      list_offsets_.at(call).searches.push_back(
+          {call, t, p, led.hosted->id, led.hosted->log, from.timestamp, version});
     }
   }
+  if (!list_offsets_.at(call).searches.empty()) searching_.push_back(call);
+  StartSearches();
   FinishListOffsets(call);
+}
+
+void FrontEnd::Impl::StartSearches() {
+  while (work_left_ > 0 && searches_.size() < kSearchesMax && !searching_.empty()) {
+    const CallId call = searching_.front();
+    searching_.pop_front();
+    auto found = list_offsets_.find(call);
+    if (found == list_offsets_.end()) continue;  // its connection is gone
+    std::deque<ListOffsetsPart>& left = found->second.searches;
+    const uint64_t read = NextReadId();
+    output_->searches.push_back({{read}, left.front().log, left.front().timestamp});
+    searches_[read] = std::move(left.front());
+    left.pop_front();
+    if (!left.empty()) searching_.push_back(call);
+  }
 }
 
 void FrontEnd::Impl::FinishListOffsets(CallId call) {
@@ -121,12 +143,23 @@ void FrontEnd::Impl::FinishListOffsets(CallId call) {
 }
 
 void FrontEnd::Impl::OnLogSearch(const storage::LogSearchDone& done) {
+  if (work_left_ > 0) {
+    TakeSearch(done);
+  } else {
+    next_turn_.push_back(done);
+  }
+}
+
+void FrontEnd::Impl::TakeSearch(const storage::LogSearchDone& done) {
   auto found = searches_.find(done.id.value);
-  if (found == searches_.end()) return;
+  LS_CHECK(found != searches_.end());
   const ListOffsetsPart part = found->second;
   searches_.erase(found);
-  OnListOffsetsSearched(part, done);
-  FinishListOffsets(part.call);
+  if (list_offsets_.contains(part.call)) {  // otherwise its connection is gone
+    OnListOffsetsSearched(part, done);
+    FinishListOffsets(part.call);
+  }
+  StartSearches();
 }
 
 void FrontEnd::Impl::OnListOffsetsSearched(const ListOffsetsPart& part,
@@ -143,7 +176,10 @@ void FrontEnd::Impl::OnListOffsetsSearched(const ListOffsetsPart& part,
     return;
   }
   if (!done.batch) return;  // there is none so late: offset -1
-  const std::optional<records::Record> record = FindRecord(*done.batch, part.timestamp);
+  size_t decompressed = 0;
+  const std::optional<records::Record> record =
+      FindRecord(*done.batch, part.timestamp, &decompressed);
+  Spend(decompressed);
   if (!record || record->offset >= partition->high_watermark()) return;
   to.offset = record->offset;
   to.timestamp = record->timestamp;

@@ -102,6 +102,7 @@ void FrontEnd::Impl::ProduceOne(const ProduceRequest& request, int16_t version,
   const ProduceCheck check =
       ValidateForProduce(from.records ? from.records->Joined() : Bytes(), rules);
   *decompressed_bytes_left -= check.decompressed_bytes;
+  Spend(check.decompressed_bytes);
   if (!check.ok()) {
     to->error_message = std::string(check.message);
     for (const RecordError& error : check.record_errors) {

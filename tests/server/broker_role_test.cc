@@ -401,19 +401,23 @@ TEST_F(BrokerRoleTest, BadProducesAreRefusedWithTheirReason) {
   EXPECT_TRUE(large.closed());
 }
 
-// A few kilobytes that take a second to open, twenty times: the session would end meanwhile.
-TEST_F(BrokerRoleTest, WhatARequestDecompressesToIsBounded) {
-  CreateTopic("t");
+// A few kilobytes that are so much more when they are opened.
+Bytes Bomb(size_t bytes) {
   records::BatchBuilder builder;
-  builder.Add(1'700'000'000'000, std::nullopt, std::string(40 << 20, '\0'));
+  builder.Add(1'700'000'000'000, std::nullopt, std::string(bytes, '\0'));
   const records::Batch batch = builder.Build();
   records::BatchHeader header = records::HeaderOf(batch);
   header.attributes = static_cast<uint16_t>(records::Compression::kZstd);
   std::string content(ZSTD_compressBound(batch.records.size()), '\0');
   content.resize(ZSTD_compress(content.data(), content.size(), batch.records.data(),
                                batch.records.size(), /*compressionLevel=*/1));
-  const Bytes bomb = records::SealBatch(header, Bytes::Copy(content)).Join();
+  return records::SealBatch(header, Bytes::Copy(content)).Join();
+}
 
+// A few kilobytes that take a second to open, twenty times: the session would end meanwhile.
+TEST_F(BrokerRoleTest, WhatARequestDecompressesToIsBounded) {
+  CreateTopic("t");
+  const Bytes bomb = Bomb(40 << 20);
   kafka::ProduceRequest request = ProduceOf("t", {"a"});
   auto& partitions = request.topic_data[0].partition_data;
   const kafka::Records plain = *partitions[0].records;
@@ -429,6 +433,73 @@ TEST_F(BrokerRoleTest, WhatARequestDecompressesToIsBounded) {
     }
     EXPECT_THAT(errors,
                 ElementsAre(ErrorCode::kNone, ErrorCode::kMessageTooLarge, ErrorCode::kNone));
+  }
+}
+
+// Sixty requests of 61 KB on one connection kept everybody else waiting for six seconds.
+TEST_F(BrokerRoleTest, WhatIsDecompressedInATurnIsBounded) {
+  CreateTopic("t");
+  kafka::ProduceRequest request = ProduceOf("t", {"a"});
+  request.topic_data[0].partition_data[0].records = kafka::Records(Bomb(65 << 20));
+  std::string bytes;
+  for (int32_t i = 0; i < 4; ++i) {
+    for (const Bytes& slice : kafka::EncodeRequest(request, 9, i, "test")) bytes += slice.view();
+  }
+  Client other(&host_);
+  other.Call<kafka::ApiVersionsResponse>(kafka::ApiVersionsRequest(), 0);
+  client_->SendBytes(bytes);
+  // One is too much for a turn; that it is refused is answered at once.
+  auto answers = [&] {
+    FrameCutter cutter(1 << 20);
+    cutter.Add(Bytes::Copy(host_.TakeSent(client_->id())));
+    int count = 0;
+    while (true) {
+      const auto frame = cutter.Next();
+      if (!frame.ok() || !*frame) return count;
+      count++;
+    }
+  };
+  EXPECT_EQ(answers(), 1);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(host_.server().next_deadline(), host_.now());
+    // What decompresses nothing does not wait for the turn.
+    other.Send(kafka::ApiVersionsRequest(), 0);
+    EXPECT_NE(host_.TakeSent(other.id()), "");
+    EXPECT_EQ(answers(), 0);
+    host_.Step(Wake{});
+    EXPECT_EQ(answers(), 1);
+  }
+  EXPECT_EQ(Produce("t", {"b"}).error_code, ErrorCode::kNone);
+}
+
+// A request of 500 bytes about forty partitions had them all opened in one go, for ten seconds.
+TEST_F(BrokerRoleTest, BatchesThatAreSearchedByTimeAreOpenedInTurns) {
+  constexpr int32_t kPartitions = 20;
+  CreateTopic("t", kPartitions);
+  kafka::ListOffsetsRequest list;
+  list.topics.push_back({.name = "t"});
+  const Bytes bomb = Bomb(20 << 20);
+  for (int32_t p = 0; p < kPartitions; ++p) {
+    kafka::ProduceRequest request = ProduceOf("t", {"a"});
+    request.topic_data[0].partition_data[0] = {.index = p, .records = kafka::Records(bomb)};
+    const auto response = client_->Call<kafka::ProduceResponse>(request, 9);
+    ASSERT_EQ(response.responses.at(0).partition_responses.at(0).error_code, ErrorCode::kNone);
+    list.topics[0].partitions.push_back({.partition_index = p, .timestamp = 1'699'999'999'999});
+  }
+  const uint64_t wakes = host_.wakes();
+  const Instant before = host_.now();
+  // One whose client goes away is not opened for nobody.
+  Client gone(&host_);
+  gone.Send(list, 6);
+  host_.Step(server::Closed{gone.id()});
+  const auto response = client_->Call<kafka::ListOffsetsResponse>(list, 6);
+  EXPECT_LE(host_.now(), before + Milliseconds(20));
+  EXPECT_GE(host_.wakes(), wakes + kPartitions - 1);
+  EXPECT_LT(host_.wakes(), wakes + 2 * kPartitions);
+  ASSERT_THAT(response.topics.at(0).partitions, SizeIs(kPartitions));
+  for (const auto& partition : response.topics[0].partitions) {
+    EXPECT_EQ(partition.error_code, ErrorCode::kNone);
+    EXPECT_EQ(partition.offset, 0);
   }
 }
 

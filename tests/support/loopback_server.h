@@ -85,6 +85,7 @@ class LoopbackServer {
       const Instant due = server_->next_deadline();
       if (due > until || !fatal_.empty()) break;
       now_ = std::max(now_, due);
+      wakes_++;
       Step(Wake{});
     }
     now_ = until;
@@ -112,6 +113,7 @@ class LoopbackServer {
   Server& server() { return *server_; }
   storage::FakeDisk& disk() { return disk_; }
   Instant now() const { return now_; }
+  uint64_t wakes() const { return wakes_; }
 
  private:
   static constexpr char kHost[] = "self";
@@ -155,6 +157,7 @@ class LoopbackServer {
   std::unique_ptr<Server> server_;
   uint64_t incarnation_ = 0;
   uint64_t connections_ = 0;
+  uint64_t wakes_ = 0;
   Instant now_ = Instant{} + Seconds(1);
   Output output_;
   std::deque<storage::FileOp> ops_;
