@@ -183,7 +183,7 @@ absl::StatusOr<std::vector<PartitionOffset>> DecodeOffsets(std::string_view text
   return offsets;
 }
 
-std::string OwnerFileName(LogNumber log) { return "owner-" + log.ToString(); }
+std::string OwnerFileName(LogNumber log) { return kOwnerPrefix + log.ToString(); }
 
 bool IsClusterId(std::string_view text) {
   return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](char c) {

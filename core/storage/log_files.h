@@ -83,6 +83,7 @@ absl::StatusOr<DirectoryProperties> DecodeProperties(std::string_view text);
 
 // An empty file in a log's directory: the log, by its number, that the directory is of. (Another
 // log of the same partition had the same directory before.)
+inline constexpr char kOwnerPrefix[] = "owner-";
 std::string OwnerFileName(LogNumber log);
 
 }  // namespace lockstep::storage

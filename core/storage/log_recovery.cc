@@ -361,6 +361,16 @@ void Logs::Recovery::OnListed(Work* work, const FileDone& done, StoreOutput* out
   };
   work->own = has(OwnerFileName(log->number));
   work->has_metadata = has(kMetadataFile);
+  // While the journal has its creation, what a log of before has left may still be there.
+  const auto other = std::find_if(done.names.begin(), done.names.end(),
+                                  [](const auto& name) { return name.starts_with(kOwnerPrefix); });
+  if (!work->own && !work->replayed.created && other != done.names.end()) {
+    return Fatal(
+        Describe(Directory::kLogs, log->Path(*other)) +
+            " says that the directory is that of another partition's log: were directories "
+            "moved? Give each its own name again",
+        output);
+  }
   // With kFlush the journal does not have the batches: the directory counts, unless it is that of a
   // log that was deleted.
   const bool has_segment =

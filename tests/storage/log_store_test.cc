@@ -461,6 +461,28 @@ TEST_F(LogStore, LogsThatNobodyOwnsAreRefusedAndStay) {
   EXPECT_EQ(h_.CheckRecovered(), "");
 }
 
+TEST_F(LogStore, ADirectoryThatIsAnotherLogsIsRefused) {
+  const LogNumber topic = Twenty();
+  const LogNumber other = h_.Create("other", 0);
+  // Until the journal no longer has that they were made.
+  for (int i = 0; i < 200; ++i) {
+    h_.Append(topic, 5, 1, 200, 2'000);
+    h_.Append(other, 1, 1, 200, 2'000);
+    Settle();
+  }
+  h_.Kill();
+  const std::string own = "topic-0/" + OwnerFileName(topic);
+  ASSERT_TRUE(h_.disk().Get(Directory::kLogs, own).has_value());
+  h_.disk().Remove(Directory::kLogs, own);
+  h_.RestartAndRecover();
+  ASSERT_EQ(h_.CheckRecovered(), "");  // without a word of it, it is its own
+
+  h_.Kill();
+  h_.disk().Put(Directory::kLogs, "topic-0/" + OwnerFileName(other), "");
+  h_.RestartAndRecover();
+  EXPECT_NE(h_.fatal().find("another partition's log"), std::string::npos) << h_.fatal();
+}
+
 TEST_F(LogStore, PartitionsOfKafkaAreRefusedAndStay) {
   const std::string segment = "t-0/00000000000000000000.log";
   const std::vector<std::optional<std::string>> of_kafka = {
