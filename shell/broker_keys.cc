@@ -248,7 +248,8 @@ constexpr Key kKeys[] = {
     // Clients.
     {"message.max.bytes",
      [](Parser& p, const Property& at) {
-       p.Set(at, 1024, replication::kMessageBytesMax, "bytes of a batch", &FrontEnd(p).message_bytes_max);
+       p.Set(at, 1024, replication::kMessageBytesMax, "bytes of a batch",
+             &FrontEnd(p).message_bytes_max);
      }},
     {"socket.request.max.bytes",
      [](Parser& p, const Property& at) {
