@@ -1,7 +1,9 @@
 // Fetch, as consumers use it: what is committed, and waiting for it. (Replicas fetch from each
 // other by core/replication.)
 #include <algorithm>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "core/kafka/front_end_impl.h"
 #include "core/records/record_batch.h"
@@ -44,6 +46,38 @@ Committed CommittedOf(const std::vector<Bytes>& from, int64_t high_watermark, ui
   return committed;
 }
 
+// As in Kafka, of a partition that is named several times the last counts, in the place of the
+// first. Otherwise an answer could be as large as the request is long.
+void TakeOncePerPartition(FetchRequest& request) {
+  std::map<std::pair<std::string_view, int32_t>, FetchRequest::Partition> last;
+  for (const FetchRequest::Topic& topic : request.topics) {
+    for (const auto& partition : topic.partitions) {
+      last.insert_or_assign({topic.topic, partition.partition}, partition);
+    }
+  }
+  for (FetchRequest::Topic& topic : request.topics) {
+    std::vector<FetchRequest::Partition> once;
+    for (const auto& partition : topic.partitions) {
+      auto found = last.extract(std::pair{std::string_view(topic.topic), partition.partition});
+      if (!found.empty()) once.push_back(found.mapped());
+    }
+    topic.partitions = std::move(once);
+  }
+  std::erase_if(request.topics, [](const auto& topic) { return topic.partitions.empty(); });
+  request.forgotten_topics_data.clear();  // of sessions, which there are not
+}
+
+// What is held for it while it waits: itself, and the answer that is prepared.
+uint64_t KeptOf(const FetchRequest& request) {
+  uint64_t bytes = 0;
+  for (const FetchRequest::Topic& topic : request.topics) {
+    bytes += sizeof(FetchRequest::Topic) + sizeof(FetchResponse::Topic) + 2 * topic.topic.size();
+    bytes += topic.partitions.size() *
+             (sizeof(FetchRequest::Partition) + sizeof(FetchResponse::Partition));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 void FrontEnd::Impl::Handle(CallId call, FetchRequest&& request) {
@@ -52,6 +86,12 @@ void FrontEnd::Impl::Handle(CallId call, FetchRequest&& request) {
   LS_CHECK(added);
   FetchCall& fetch = at->second;
   fetch.request = std::move(request);
+  TakeOncePerPartition(fetch.request);
+  fetch.kept = KeptOf(fetch.request);
+  // Nothing of the frame is kept.
+  Connection& connection = connections_.at(FindCall(call)->connection);
+  LS_CHECK_EQ(connection.slots.back().call, call);
+  SetSlotBytes(connection, connection.slots.back(), fetch.kept);
   fetch.deadline = deadline;
   fetch_deadlines_.insert({deadline, call});
   // What it reads would wait in memory behind the answers to what was asked before.
@@ -92,6 +132,7 @@ void FrontEnd::Impl::ContinueFetch(CallId call) {
   fetch.reserved = 0;
   fetch.bytes = 0;
   fetch.news = false;
+  CountFetch(call, fetch);
   FetchNext(call);
 }
 
@@ -166,14 +207,25 @@ bool FrontEnd::Impl::FetchOne(CallId call, FetchCall& fetch) {
                          .epoch = partition.leader_epoch(),
                          .bytes_max = bytes_max,
                          .done = {}});
+  CountFetch(call, fetch);
   output_->reads.push_back(
       {{read}, led.hosted->log, from.fetch_offset, static_cast<uint32_t>(bytes_max)});
   return true;
 }
 
+void FrontEnd::Impl::CountFetch(CallId call, const FetchCall& fetch) {
+  // Only the first of its connection reads.
+  Connection& connection = connections_.at(FindCall(call)->connection);
+  Slot& slot = connection.slots.front();
+  LS_CHECK_EQ(slot.call, call);
+  SetSlotBytes(connection, slot, fetch.kept + fetch.reserved + fetch.bytes);
+}
+
 uint64_t FrontEnd::Impl::FetchBytesMax(const FetchCall& fetch) const {
+  // While memory is short, nobody brings more than its share into it.
+  const uint64_t share = held_bytes_ > options_.held_bytes_max ? ShareBytes() : UINT64_MAX;
   return std::min(
-      {uint64_t{options_.fetch_bytes_max},
+      {share, uint64_t{options_.fetch_bytes_max},
        static_cast<uint64_t>(std::max(0, fetch.request.max_bytes)),
        std::max(kAnswerBytes, static_cast<uint64_t>(std::max(0, fetch.request.min_bytes)))});
 }
@@ -191,6 +243,7 @@ void FrontEnd::Impl::OnFetchRead(CallId call, const storage::LogReadDone& done) 
     fetch.reserved -= fetch.reads.front().bytes_max;
     TakeRead(fetch, fetch.reads.front());
   }
+  CountFetch(call, fetch);
   FetchNext(call);
 }
 

@@ -11,6 +11,8 @@ namespace {
 constexpr Duration kProducersSweepInterval = Seconds(600);
 // How often connections are looked over for ones that have long said nothing.
 constexpr int64_t kIdleSweepsPerTimeout = 10;
+// Kafka passes over whatever follows a body.
+constexpr size_t kTrailingBytesMax = 1024;
 
 bool IsProduce(const Bytes& frame) {
   const char key[] = {0, static_cast<char>(ApiKey::kProduce)};
@@ -114,6 +116,7 @@ void FrontEnd::Impl::OnAccepted(ConnectionId id, const std::string& address, uin
   LS_CHECK(added);
   at->second.address = address;
   at->second.active = now_;
+  at->second.taken = now_;
   if (connections_.size() == 1) {
     idle_sweep_ = now_ + options_.connections_max_idle / kIdleSweepsPerTimeout;
   }
@@ -123,8 +126,10 @@ void FrontEnd::Impl::OnBytes(ConnectionId id, Bytes bytes) {
   auto found = connections_.find(id);
   if (found == connections_.end()) return;  // closed by us
   found->second.active = now_;
+  Hold(found->second, bytes.size());
   found->second.cutter.Add(std::move(bytes));
   TakeFrames(id);
+  if (held_bytes_ > options_.held_bytes_max) CloseHalfRequest();
 }
 
 void FrontEnd::Impl::TakeFrames(ConnectionId id) {
@@ -175,7 +180,56 @@ bool FrontEnd::Impl::MustWait(const Connection& connection) const {
   return connection.waits_for_turn ||
          connection.slots.size() >= std::max(1u, options_.requests_max / share) ||
          connection.unsent > options_.unsent_bytes_max / share ||
-         held_bytes_ > options_.held_bytes_max / share;
+         // One that has nothing under way would wait for nothing: see CloseHalfRequest.
+         ((!connection.slots.empty() || connection.unsent > 0) && HoldsTooMuch(connection));
+}
+
+uint64_t FrontEnd::Impl::ShareBytes() const {
+  return options_.held_bytes_max / std::max<uint64_t>(1, connections_.size());
+}
+
+bool FrontEnd::Impl::HoldsTooMuch(const Connection& connection) const {
+  const uint32_t share = connection.paused ? 2 : 1;
+  return held_bytes_ > options_.held_bytes_max / share && connection.held > ShareBytes() / share;
+}
+
+void FrontEnd::Impl::Hold(Connection& connection, uint64_t bytes) {
+  connection.held += bytes;
+  held_bytes_ += bytes;
+}
+
+void FrontEnd::Impl::Release(Connection& connection, uint64_t bytes) {
+  LS_CHECK_LE(bytes, connection.held);
+  const uint64_t before = held_bytes_;
+  connection.held -= bytes;
+  held_bytes_ -= bytes;
+  const uint64_t enough = options_.held_bytes_max / 2;
+  if (before > enough && held_bytes_ <= enough && !waiting_.empty()) resume_ = true;
+}
+
+void FrontEnd::Impl::SetSlotBytes(Connection& connection, Slot& slot, uint64_t bytes) {
+  if (bytes > slot.bytes) {
+    Hold(connection, bytes - slot.bytes);
+  } else {
+    Release(connection, slot.bytes - bytes);
+  }
+  slot.bytes = bytes;
+}
+
+// What waits for an answer, or to be sent, gives its memory back by itself. Half a request does
+// not, and its other half would take more.
+void FrontEnd::Impl::CloseHalfRequest() {
+  const auto half = [](const Connection& c) {
+    return c.slots.empty() && c.unsent == 0 && !c.waits_for_turn;
+  };
+  auto largest = connections_.end();
+  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+    if (!half(it->second) || it->second.held <= ShareBytes()) continue;
+    if (largest == connections_.end() || it->second.held > largest->second.held) largest = it;
+  }
+  if (largest != connections_.end()) {
+    Close(largest->first, "the largest unfinished request, while memory is short");
+  }
 }
 
 void FrontEnd::Impl::UpdateReading(ConnectionId id, Connection& connection) {
@@ -218,9 +272,9 @@ bool FrontEnd::Impl::OnFrame(ConnectionId id, const Bytes& frame) {
                   .correlation_id = header.correlation_id,
                   .client_id = std::move(header.client_id).value_or("")};
   Connection& connection = connections_.at(id);
-  connection.slots.push_back(
-      {.call = call, .request_bytes = frame.size(), .done = false, .response = {}});
-  held_bytes_ += frame.size();
+  connection.slots.push_back({.call = call, .bytes = 0, .done = false, .response = {}});
+  // So much was buffered for it, with its length.
+  connection.slots.back().bytes = frame.size() + sizeof(int32_t);
   if (!supported) {
     ApiVersionsResponse response;
     response.error_code = ErrorCode::kUnsupportedVersion;
@@ -243,6 +297,10 @@ void FrontEnd::Impl::Take(CallId call, Reader* reader, void (Impl::*handler)(Cal
   Request request;
   if (absl::Status status = Decode(reader, c->version, &request); !status.ok()) {
     return Close(c->connection, "a request that cannot be read");
+  }
+  // What is kept of a frame would keep them, too, and nobody counts them.
+  if (reader->remaining() > kTrailingBytesMax) {
+    return Close(c->connection, "a request with something else behind it");
   }
   (this->*handler)(call, std::move(request));
 }
@@ -328,8 +386,8 @@ void FrontEnd::Impl::OnClosed(ConnectionId id) {
 void FrontEnd::Impl::Forget(ConnectionId id) {
   auto found = connections_.find(id);
   LS_CHECK(found != connections_.end());
+  Release(found->second, found->second.held);
   for (const Slot& slot : found->second.slots) {
-    held_bytes_ -= slot.request_bytes;
     if (slot.done) continue;
     calls_.erase(slot.call);
     // What waits for time or for others is told; what waits for the broker ends by itself, and
@@ -345,24 +403,32 @@ void FrontEnd::Impl::Forget(ConnectionId id) {
   }
   waiting_.erase(id);
   connections_.erase(found);
+  // The shares of the others are larger now.
+  if (!waiting_.empty() && !resume_) resume_ = held_bytes_ > options_.held_bytes_max / 2;
 }
 
 void FrontEnd::Impl::OnWritten(ConnectionId id, uint64_t bytes) {
   auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  found->second.unsent -= std::min(found->second.unsent, bytes);
-  if (found->second.paused) TakeFrames(id);
+  Connection& connection = found->second;
+  const uint64_t taken = std::min(connection.unsent, bytes);
+  connection.unsent -= taken;
+  connection.taken = now_;
+  Release(connection, taken);
+  // A fetch may have waited for it.
+  if (!connection.slots.empty()) OnTurn(connection.slots.front().call);
+  if (waiting_.contains(id)) TakeFrames(id);
 }
 
 void FrontEnd::Impl::CloseIdle() {
   std::vector<ConnectionId> idle;
   for (const auto& [id, connection] : connections_) {
-    if (connection.slots.empty() && connection.unsent == 0 &&
-        connection.active + options_.connections_max_idle <= now_) {
-      idle.push_back(id);
-    }
+    const Instant since = connection.unsent > 0 ? connection.taken : connection.active;
+    const bool waits = connection.unsent == 0 && !connection.slots.empty();
+    if (!waits && since + options_.connections_max_idle <= now_) idle.push_back(id);
   }
-  for (ConnectionId id : idle) Close(id, "nothing said for long (connections.max.idle.ms)");
+  for (ConnectionId id : idle)
+    Close(id, "nothing said, or taken, for long (connections.max.idle.ms)");
   idle_sweep_ = now_ + options_.connections_max_idle / kIdleSweepsPerTimeout;
 }
 
@@ -383,9 +449,13 @@ void FrontEnd::Impl::FinishCall(CallId call, std::vector<Bytes> response) {
   if (found == calls_.end()) return;
   const ConnectionId id = found->second.connection;
   calls_.erase(found);
-  for (Slot& slot : connections_.at(id).slots) {
+  uint64_t bytes = 0;
+  for (const Bytes& slice : response) bytes += slice.size();
+  Connection& connection = connections_.at(id);
+  for (Slot& slot : connection.slots) {
     if (slot.call != call) continue;
     slot.done = true;
+    SetSlotBytes(connection, slot, bytes);
     slot.response = std::move(response);
     break;
   }
@@ -397,7 +467,8 @@ void FrontEnd::Impl::SendDone(ConnectionId id) {
   bool sent = false;
   while (!connection.slots.empty() && connection.slots.front().done) {
     Slot& slot = connection.slots.front();
-    held_bytes_ -= slot.request_bytes;
+    // What it holds is held as unsent from here on.
+    if (connection.unsent == 0) connection.taken = now_;
     for (Bytes& slice : slot.response) {
       connection.unsent += slice.size();
       output_->sends.push_back({id, std::move(slice)});
@@ -412,7 +483,11 @@ void FrontEnd::Impl::SendDone(ConnectionId id) {
 }
 
 void FrontEnd::Impl::OnTurn(CallId call) {
-  if (fetches_.contains(call)) StartFetch(call);
+  const Call* c = FindCall(call);
+  if (c == nullptr || !fetches_.contains(call)) return;
+  // Its answer would wait in memory behind those that the client does not take.
+  if (connections_.at(c->connection).unsent > options_.unsent_bytes_max) return;
+  StartFetch(call);
 }
 
 // ---- Time, and what the broker has done --------------------------------------------------------
@@ -451,6 +526,7 @@ void FrontEnd::Impl::OnWake() {
     producers_sweep_ = now_ + kProducersSweepInterval;
   }
   // Memory that others held may be free now.
+  resume_ = false;
   const std::set<ConnectionId> waiting = waiting_;
   for (ConnectionId id : waiting) TakeFrames(id);
 }
@@ -462,7 +538,8 @@ Instant FrontEnd::Impl::next_deadline() const {
     next = std::min(next, duplicate_deadlines_.begin()->first);
   }
   if (!connections_.empty()) next = std::min(next, idle_sweep_);
-  if (!next_turn_.empty() || (work_left_ == 0 && !searching_.empty())) next = std::min(next, now_);
+  if (resume_ || !next_turn_.empty() || (work_left_ == 0 && !searching_.empty()))
+    next = std::min(next, now_);
   return next;
 }
 

@@ -33,7 +33,9 @@ struct FrontEndOptions {
   uint32_t requests_max = 100;
   // Of one connection, of what was sent and has not left the host: reading is paused above it.
   uint64_t unsent_bytes_max = 16 << 20;
-  // Of all connections, requests held: reading is paused above it.
+  // Of all connections: what has been received and not worked off, what is kept for requests that
+  // wait, and answers that have not left the host. Above it the connections that hold more than
+  // their share of it are paused; docs/kafka.md, "Bounds".
   uint64_t held_bytes_max = uint64_t{512} << 20;
   Duration connections_max_idle = Seconds(600);       // connections.max.idle.ms
   int64_t timestamp_before_max_ms = INT64_MAX;        // message.timestamp.before.max.ms

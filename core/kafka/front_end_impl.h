@@ -79,7 +79,7 @@ class FrontEnd::Impl {
   // Its place among the answers of its connection, which leave in the order of the requests.
   struct Slot {
     CallId call = 0;
-    size_t request_bytes = 0;
+    uint64_t bytes = 0;  // held: of the request, and later of the response
     bool done = false;
     std::vector<Bytes> response;  // none for a produce with acks=0
   };
@@ -90,6 +90,8 @@ class FrontEnd::Impl {
     std::optional<Bytes> next;  // the frame that waits for the next turn
     std::deque<Slot> slots;
     uint64_t unsent = 0;  // bytes that have not left the host
+    Instant taken;        // when it last took some of them, or had nothing to take
+    uint64_t held = 0;    // bytes: frames and pieces of them, slots, what is unsent
     bool paused = false;
     bool waits_for_turn = false;
     Instant active;  // when it last said something
@@ -104,6 +106,13 @@ class FrontEnd::Impl {
   void Dispatch(CallId call, Reader* reader);
   template <typename Request>
   void Take(CallId call, Reader* reader, void (Impl::*handler)(CallId, Request&&));
+  // The bound on memory is exceeded, and this connection has more than its share.
+  bool HoldsTooMuch(const Connection& connection) const;
+  uint64_t ShareBytes() const;
+  void Hold(Connection& connection, uint64_t bytes);
+  void Release(Connection& connection, uint64_t bytes);
+  void SetSlotBytes(Connection& connection, Slot& slot, uint64_t bytes);
+  void CloseHalfRequest();
   // Taken off what this turn may still do.
   void Spend(size_t decompressed_bytes) { work_left_ -= std::min(work_left_, decompressed_bytes); }
   void NextTurn();
@@ -237,6 +246,7 @@ class FrontEnd::Impl {
     std::deque<FetchRead> reads;  // in the order of the request
     uint64_t reserved = 0;        // bytes that they may bring
     uint64_t bytes = 0;           // of the response so far
+    uint64_t kept = 0;            // of the request
     // An error, where histories part, or more than was read: it does not wait.
     bool news = false;
     std::vector<PartitionId> parked_at;
@@ -251,6 +261,8 @@ class FrontEnd::Impl {
   bool FetchOne(CallId call, FetchCall& fetch);
   void TakeRead(FetchCall& fetch, const FetchRead& read);
   uint64_t FetchBytesMax(const FetchCall& fetch) const;
+  // Tells the connection what the fetch holds.
+  void CountFetch(CallId call, const FetchCall& fetch);
   void EndFetchRound(CallId call);
   void Unpark(CallId call, FetchCall& fetch);
 
@@ -360,7 +372,8 @@ class FrontEnd::Impl {
   std::set<ConnectionId> waiting_;  // paused ones
   absl::flat_hash_map<CallId, Call> calls_;
   CallId last_call_ = 0;
-  uint64_t held_bytes_ = 0;  // of the requests of all slots
+  uint64_t held_bytes_ = 0;  // of all connections
+  bool resume_ = false;      // memory is free again: those that are paused go on with the next turn
   // A turn is what happens between two calls of OnWake; the rest of the server has its own in
   // between. What this one may still decompress, and, in their order, connections whose next
   // request may decompress more, and batches that have been found.

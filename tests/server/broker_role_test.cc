@@ -80,6 +80,7 @@ class Client {
 class BrokerRoleTest : public ::testing::Test {
  protected:
   BrokerRoleTest() { WaitForBroker(); }
+  explicit BrokerRoleTest(uint64_t held_bytes_max) : host_(held_bytes_max) { WaitForBroker(); }
 
   void WaitForBroker() {
     ASSERT_TRUE(host_.RunUntil([&] {
@@ -350,6 +351,128 @@ TEST_F(BrokerRoleTest, AnAnswerHasWhatTheFirstPartitionsHave) {
   EXPECT_THAT(with_records(), ElementsAre(0));
   fetch.max_bytes = 1;  // the first batch comes whole
   EXPECT_THAT(with_records(), ElementsAre(0));
+}
+
+// As in Kafka. Sixty times the same megabytes, of a request of one kilobyte, filled the memory.
+TEST_F(BrokerRoleTest, APartitionIsFetchedOncePerRequest) {
+  CreateTopic("t");
+  ASSERT_EQ(Produce("t", {"a"}).error_code, ErrorCode::kNone);
+  ASSERT_EQ(Produce("t", {"b"}).error_code, ErrorCode::kNone);
+  kafka::FetchRequest fetch = FetchOf("t", 0);
+  fetch.topics.push_back(FetchOf("t", 0).topics[0]);
+  fetch.topics[1].partitions.push_back(FetchOf("t", 1).topics[0].partitions[0]);
+  const auto response = client_->Call<kafka::FetchResponse>(fetch, 12);
+  ASSERT_THAT(response.responses, SizeIs(1));
+  EXPECT_THAT(response.responses[0].partitions, SizeIs(1));
+  EXPECT_THAT(ValuesOf(response), ElementsAre("b"));
+}
+
+TEST_F(BrokerRoleTest, WhoTakesNoAnswersHasFewMade) {
+  CreateTopic("t");
+  ASSERT_EQ(Produce("t", {std::string(900'000, 'x')}).error_code, ErrorCode::kNone);
+  Client consumer(&host_);
+  consumer.Call<kafka::ApiVersionsResponse>(kafka::ApiVersionsRequest(), 0);
+  host_.TakeNothing(consumer.id());
+  for (int i = 0; i < 60; ++i) consumer.Send(FetchOf("t", 0), 12);
+  host_.Run(Seconds(1));
+  const uint64_t unsent_bytes_max = kafka::FrontEndOptions().unsent_bytes_max;
+  const size_t sent = host_.TakeSent(consumer.id()).size();
+  EXPECT_GT(sent, unsent_bytes_max);
+  EXPECT_LT(sent, unsent_bytes_max + 1'000'000);
+  // It goes on with what it takes of it.
+  host_.Step(Written{consumer.id(), sent});
+  host_.Run(Seconds(1));
+  EXPECT_GT(host_.TakeSent(consumer.id()).size(), unsent_bytes_max);
+  EXPECT_FALSE(host_.closed(consumer.id()));
+  // And is closed when it has taken nothing for connections.max.idle.ms.
+  host_.Run(Seconds(599));
+  EXPECT_FALSE(host_.closed(consumer.id()));
+  host_.Run(Seconds(65));
+  EXPECT_TRUE(host_.closed(consumer.id()));
+}
+
+TEST_F(BrokerRoleTest, MuchBehindARequestIsRefused) {
+  std::string bytes;
+  for (const Bytes& slice : kafka::EncodeRequest(kafka::ApiVersionsRequest(), 0, 1, "test")) {
+    bytes += slice.view();
+  }
+  auto with_behind = [&](size_t size) {
+    const size_t length = bytes.size() - 4 + size;
+    std::string with = bytes + std::string(size, '\0');
+    for (size_t i = 0; i < 4; ++i) with[i] = static_cast<char>(length >> (24 - 8 * i));
+    return with;
+  };
+  Client few(&host_);
+  few.SendBytes(with_behind(10));
+  EXPECT_NE(host_.TakeSent(few.id()), "");
+  Client many(&host_);
+  many.SendBytes(with_behind(100'000));
+  EXPECT_TRUE(many.closed());
+}
+
+class ScarceMemoryTest : public BrokerRoleTest {
+ protected:
+  static constexpr uint64_t kHeldBytesMax = 2 << 20;
+  ScarceMemoryTest() : BrokerRoleTest(kHeldBytesMax) {}
+};
+
+// Six of these, of 100 MiB each, had all other clients of a broker wait for five minutes.
+TEST_F(ScarceMemoryTest, AFetchThatWaitsKeepsNothingOfItsFrame) {
+  CreateTopic("t");
+  kafka::FetchRequest fetch = FetchOf("t", 0, /*max_wait_ms=*/300'000);
+  for (int i = 0; i < 30; ++i) {
+    fetch.forgotten_topics_data.push_back({.topic = std::string(30'000, 'f')});
+  }
+  std::vector<std::unique_ptr<Client>> consumers;
+  for (int i = 0; i < 6; ++i) {
+    consumers.push_back(std::make_unique<Client>(&host_));
+    consumers.back()->Send(fetch, 12);
+    EXPECT_FALSE(host_.closed(consumers.back()->id()));
+    EXPECT_FALSE(host_.paused(consumers.back()->id()));
+  }
+  ASSERT_EQ(Produce("t", {"a"}).error_code, ErrorCode::kNone);
+  for (const auto& consumer : consumers) {
+    EXPECT_THAT(ValuesOf(consumer->Receive<kafka::FetchResponse>(12)), ElementsAre("a"));
+  }
+}
+
+TEST_F(ScarceMemoryTest, TheLargestHalfOfARequestIsClosed) {
+  const std::string length("\0\x0f\x00\x00", 4);
+  std::vector<std::unique_ptr<Client>> clients;
+  for (size_t i = 0; i < 20; ++i) {
+    clients.push_back(std::make_unique<Client>(&host_));
+    clients.back()->SendBytes(length + std::string(i == 3 ? 500'000 : 400'000, '\0'));
+  }
+  size_t open = 0;
+  for (const auto& client : clients) open += client->closed() ? 0 : 1;
+  EXPECT_GE(open, 4u);
+  EXPECT_LE(open * 400'000, kHeldBytesMax);
+  EXPECT_TRUE(clients[3]->closed());
+  CreateTopic("t");
+  EXPECT_EQ(Produce("t", {std::string(50'000, 'x')}).error_code, ErrorCode::kNone);
+}
+
+// Answers that are not taken fill the memory: who has more than its share of it waits, who has less
+// does not, and when room is made all go on at once.
+TEST_F(ScarceMemoryTest, WhoHoldsMoreThanItsShareWaits) {
+  CreateTopic("t");
+  ASSERT_EQ(Produce("t", {std::string(900'000, 'x')}).error_code, ErrorCode::kNone);
+  std::vector<std::unique_ptr<Client>> consumers;
+  for (int i = 0; i < 4; ++i) {
+    consumers.push_back(std::make_unique<Client>(&host_));
+    consumers.back()->Call<kafka::ApiVersionsResponse>(kafka::ApiVersionsRequest(), 0);
+    host_.TakeNothing(consumers.back()->id());
+    consumers.back()->Send(FetchOf("t", 0), 12);
+    host_.Run(Milliseconds(100));
+    consumers.back()->Send(kafka::ApiVersionsRequest(), 0);
+  }
+  EXPECT_TRUE(host_.paused(consumers[3]->id()));
+  EXPECT_EQ(Produce("t", {std::string(50'000, 'x')}).error_code, ErrorCode::kNone);
+  EXPECT_FALSE(host_.paused(client_->id()));
+  for (int i = 0; i < 3; ++i) host_.Step(server::Closed{consumers[static_cast<size_t>(i)]->id()});
+  const Instant before = host_.now();
+  EXPECT_TRUE(host_.RunUntil([&] { return !host_.paused(consumers[3]->id()); }));
+  EXPECT_LE(host_.now(), before + Milliseconds(20));
 }
 
 TEST_F(BrokerRoleTest, OffsetsOutsideTheLogAreRefused) {

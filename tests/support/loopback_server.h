@@ -20,7 +20,10 @@ namespace lockstep::server {
 
 class LoopbackServer {
  public:
-  LoopbackServer() { Start(); }
+  explicit LoopbackServer(uint64_t held_bytes_max = kafka::FrontEndOptions().held_bytes_max)
+      : held_bytes_max_(held_bytes_max) {
+    Start();
+  }
 
   void Start() {
     Options options;
@@ -37,6 +40,7 @@ class LoopbackServer {
     options.broker->front_end.groups.partitions = 2;
     options.broker->front_end.groups.initial_rebalance_delay_ms = 0;
     options.broker->front_end.request_bytes_max = 1 << 20;
+    options.broker->front_end.held_bytes_max = held_bytes_max_;
     options.broker->front_end.configured = {"log.segment.bytes", "log.retention.hours"};
     server_ = std::make_unique<Server>(options, /*seed=*/7, ++incarnation_);
     output_.Clear();
@@ -109,6 +113,10 @@ class LoopbackServer {
   }
   std::string TakeSent(ConnectionId connection) { return std::exchange(sent_[connection], {}); }
   bool closed(ConnectionId connection) const { return closed_.contains(connection); }
+  // Whether the server has stopped reading from it.
+  bool paused(ConnectionId connection) const { return paused_.contains(connection); }
+  // Nothing that is sent to it leaves the host from now on.
+  void TakeNothing(ConnectionId connection) { takes_nothing_.insert(connection); }
   const std::string& fatal() const { return fatal_; }
   Server& server() { return *server_; }
   storage::FakeDisk& disk() { return disk_; }
@@ -138,8 +146,12 @@ class LoopbackServer {
       } else {
         sent_[send.connection] += send.data.view();
       }
-      inputs_.push_back(Written{send.connection, send.data.size()});
+      if (!takes_nothing_.contains(send.connection)) {
+        inputs_.push_back(Written{send.connection, send.data.size()});
+      }
     }
+    for (ConnectionId connection : output_.pauses) paused_.insert(connection);
+    for (ConnectionId connection : output_.resumes) paused_.erase(connection);
     for (ConnectionId connection : output_.closes) {
       closed_.insert(connection);
       if (auto end = other_end_.find(connection); end != other_end_.end()) {
@@ -165,6 +177,9 @@ class LoopbackServer {
   std::map<ConnectionId, ConnectionId> other_end_;
   std::map<ConnectionId, std::string> sent_;
   std::set<ConnectionId> closed_;
+  std::set<ConnectionId> paused_;
+  std::set<ConnectionId> takes_nothing_;
+  const uint64_t held_bytes_max_;
   bool stopped_ = false;
   std::string fatal_;
 };
