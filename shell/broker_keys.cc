@@ -1,6 +1,8 @@
 // The keys of Kafka's server.properties: those that mean here what they mean there, and what the
 // others do. One file configures both roles; `listeners` is what makes a server a broker, or, as in
 // Kafka, a key that only a broker has: then it listens at Kafka's own port.
+#include <unistd.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -455,9 +457,20 @@ void FinishBroker(LoadedConfig* loaded) {
     return config.broker.front_end.configured.contains(key);
   };
   if (broker.advertised.host.empty() && !set("advertised.listeners")) {
-    error(
-        "advertised.listeners is not set, and listeners names no host: clients and other brokers "
-        "must be told where to find this one");
+    // As Kafka does.
+    char name[256] = "";
+    if (::gethostname(name, sizeof name - 1) != 0 || *name == '\0') {
+      error(
+          "advertised.listeners is not set, and neither listeners nor this machine has a name: "
+          "clients and other brokers must be told where to find this one");
+    } else {
+      broker.advertised.host = name;
+      loaded->notices.push_back(
+          {config.file, 0,
+           "advertised.listeners is not set, and listeners names no host: clients and other "
+           "brokers are told this machine's name, " +
+               broker.advertised.host});
+    }
   }
   if (config.broker.coordination.empty()) {
     if (set("zookeeper.connect")) return;

@@ -378,7 +378,11 @@ void Parser::CheckSessionTimeouts() {
 LoadedConfig Parser::Finish() {
   if (!seen_.contains("dataDir")) {
     loaded_.errors.push_back(
-        {loaded_.config.file, 0, "dataDir is not set: where the data is kept"});
+        {loaded_.config.file, 0,
+         seen_.contains("log.dirs") || seen_.contains("log.dir")
+             ? "dataDir is not set: where the journal is kept, which makes appends durable before "
+               "they are in log.dirs; for example dataDir=/var/lib/lockstep"
+             : "dataDir is not set: where the data is kept"});
   }
   if (config().log_dir.empty()) config().log_dir = config().data_dir;
   if (config().partitions_dir.empty()) config().partitions_dir = config().data_dir + "/partitions";

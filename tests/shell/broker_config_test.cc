@@ -1,4 +1,6 @@
 // The broker role's part of the configuration file.
+#include <unistd.h>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shell/config.h"
@@ -58,8 +60,12 @@ TEST(BrokerConfig, ABrokerWithoutACoordinationServiceIsAnError) {
 }
 
 TEST(BrokerConfig, OthersMustBeToldWhereItIs) {
-  EXPECT_THAT(Texts(Load("clientPort=2181\nlisteners=PLAINTEXT://:9092\n").errors),
-              ElementsAre(HasSubstr("advertised.listeners is not set")));
+  const LoadedConfig unnamed = Load("clientPort=2181\nlisteners=PLAINTEXT://:9092\n");
+  EXPECT_THAT(Texts(unnamed.errors), IsEmpty());
+  char name[256] = "";
+  ASSERT_EQ(::gethostname(name, sizeof name - 1), 0);
+  EXPECT_EQ(unnamed.config.broker.broker.advertised, (replication::Endpoint{name, 9092}));
+  EXPECT_THAT(Texts(unnamed.notices), ElementsAre(HasSubstr("this machine's name, ")));
   const LoadedConfig loaded = Load(
       "clientPort=2181\nlisteners=PLAINTEXT://0.0.0.0:9092\n"
       "advertised.listeners=PLAINTEXT://host.example:19092\n");
@@ -152,6 +158,14 @@ TEST(BrokerConfig, FlagsAreKafkas) {
                    .config.broker.front_end.auto_create_topics);
   EXPECT_THAT(Texts(Load("auto.create.topics.enable=no\nclientPort=1\n").errors),
               ElementsAre(HasSubstr("must be true or false")));
+}
+
+TEST(BrokerConfig, ABrokerAloneIsToldWhatItNeedsBesideLogDirs) {
+  const LoadedConfig loaded =
+      ParseConfig("broker.id=0\nzookeeper.connect=localhost:2181\nlog.dirs=/tmp/kafka-logs\n",
+                  "server.properties");
+  EXPECT_THAT(Texts(loaded.errors),
+              ElementsAre(HasSubstr("dataDir is not set: where the journal")));
 }
 
 TEST(BrokerConfig, WithoutListenersABrokerListensWhereKafkasDoes) {
