@@ -188,8 +188,20 @@ bool MetadataCache::OnData(const std::string& path, const coordination::Data& da
     }
     case Kind::kTopic: {
       absl::StatusOr<TopicRecord> record = DecodeTopic(text);
-      TopicEntry& entry = entries_[node.topic];
       readable = record.ok();
+      // Deleted and made again while nobody was watching: what is known of its partitions is of the
+      // topic before. An ISR of that one under the id of this one, whose versions begin again,
+      // would never be overtaken by what is read later.
+      const auto known = entries_.find(node.topic);
+      const bool other =
+          known != entries_.end() &&
+          (known->second.record.has_value() ? readable && known->second.record->id != record->id
+                                            : known->second.unreadable);
+      if (readable && other) {
+        Remove(node, path);
+        WantSubtree(node, path);
+      }
+      TopicEntry& entry = entries_[node.topic];
       entry.unreadable = !readable;
       entry.record.reset();
       if (readable) entry.record = *std::move(record);
