@@ -163,7 +163,8 @@ Record MakeRecord(Input* input) {
     default: {
       const int64_t base = input->Offset();
       const std::string batches = BatchText(input) + (input->Byte() % 2 ? BatchText(input) : "");
-      const int64_t end = base + std::min<int64_t>(input->Byte() % 8, INT64_MAX - base);
+      const int64_t end =
+          base + (base < 0 ? 0 : std::min<int64_t>(input->Byte() % 8, INT64_MAX - base));
       return LogChangeRecord{log, LogAppend{{Bytes::Copy(batches)}, base, end}};
     }
   }
