@@ -267,6 +267,11 @@ void FrontEnd::Impl::OnScanRead(const Scan& scan, const storage::LogReadDone& do
   }
   records::SlicedBatches batches(done.batches);
   while (auto batch = batches.Next()) {
+    // Where the log's start moved while it was read, batches are missing. Of a producer whose last
+    // ones are among them something older would be known, and its next one be out of order.
+    if (!groups && batch->header.base_offset > hosted->producers.end_offset()) {
+      hosted->producers.Reset(batch->header.base_offset);
+    }
     if (groups) {
       groups_.OnLoadBatches(now_, scan.partition.partition, batch->Joined(), &groups_out_);
     } else if (batch->header.base_offset >= hosted->producers.end_offset()) {

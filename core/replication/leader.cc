@@ -123,7 +123,7 @@ Partition::FetchDecision Leader::OnFetch(Instant now, BrokerId follower, BrokerE
     return Refuse(follower, FetchError::kStaleIncarnation, output);
   }
   // Before histories are compared: what it would be compared with is gone.
-  if (entry.fetch_offset < replica_.log_start() || HasNothingInCommon(entry)) {
+  if (entry.fetch_offset < replica_.log_start() || HasNothingInCommon(follower, entry)) {
     return Refuse(follower, FetchError::kOffsetOutOfRange, output);
   }
   if (const auto diverging = Diverging(entry)) {
@@ -145,12 +145,20 @@ Partition::FetchDecision Leader::OnFetch(Instant now, BrokerId follower, BrokerE
 
 // All of the follower's records are of epochs before our first one, and it has some where we have
 // ours. What is below our log's start cannot be compared any more, and our start, where the
-// follower would have to cut, may lie within a batch of its log.
-bool Leader::HasNothingInCommon(const ReplicaFetchRequest::Entry& entry) const {
+// follower would have to cut, may lie within a batch of its log. If it ends just there, none of its
+// records will be read; but what it knows of their producers may be of another history than ours,
+// unless it is in the ISR, and so had all of ours.
+bool Leader::HasNothingInCommon(BrokerId follower, const ReplicaFetchRequest::Entry& entry) const {
   const auto& epochs = replica_.epochs().entries();
-  return options_.rules.answer_largest_epoch_not_above && entry.last_fetched_epoch.value >= 0 &&
-         !epochs.empty() && entry.last_fetched_epoch.value < epochs.front().epoch &&
-         entry.fetch_offset > epochs.front().start;
+  if (!options_.rules.answer_largest_epoch_not_above || entry.last_fetched_epoch.value < 0 ||
+      epochs.empty() || entry.last_fetched_epoch.value >= epochs.front().epoch) {
+    return false;
+  }
+  if (entry.fetch_offset > epochs.front().start) return true;
+  const bool in_sync =
+      std::any_of(state_.isr.begin(), state_.isr.end(),
+                  [&](const IsrMember& member) { return member.broker == follower; });
+  return entry.fetch_offset == epochs.front().start && !in_sync;
 }
 
 std::optional<ReplicaFetchResponse::Diverging> Leader::Diverging(

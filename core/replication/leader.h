@@ -66,7 +66,7 @@ class Leader {
   bool IsMember(BrokerId broker) const;
   void AddFollowers(Instant now, int32_t known_replicas_version);
   Partition::FetchDecision Refuse(BrokerId follower, FetchError error, PartitionOutput* output);
-  bool HasNothingInCommon(const ReplicaFetchRequest::Entry& entry) const;
+  bool HasNothingInCommon(BrokerId follower, const ReplicaFetchRequest::Entry& entry) const;
   std::optional<ReplicaFetchResponse::Diverging> Diverging(
       const ReplicaFetchRequest::Entry& entry) const;
   void Acknowledge(Instant now, BrokerId follower, BrokerEpoch incarnation,
