@@ -262,9 +262,16 @@ TEST(LeaderFetch, AHistoryOfEpochsBeforeAllOfOursHasNothingInCommon) {
   auto entry = solo.FetchAt(1);
   entry.last_fetched_epoch = {2};
   EXPECT_EQ(solo.Fetch(2, entry).error, FetchError::kOffsetOutOfRange);
-  // But one that ends where ours begins is the beginning of ours.
+  // But one that ends where ours begins is the beginning of ours, if the follower is in sync. Seed
+  // 4898 of `brokers-network`: else it may be of leaders that were replaced.
   entry.fetch_offset = 0;
   EXPECT_EQ(solo.Fetch(2, entry).error, FetchError::kNone);
+
+  Solo alone({.isr = Members({1, 3}), .log = LogOf({3, 3})});
+  alone.Lead(4);
+  EXPECT_EQ(alone.Fetch(2, entry).error, FetchError::kOffsetOutOfRange);
+  entry.last_fetched_epoch = {-1};
+  EXPECT_EQ(alone.Fetch(2, entry).error, FetchError::kNone);
 }
 
 // ---- Histories that part ------------------------------------------------------------------------
