@@ -59,8 +59,9 @@ ProbeInfo OfEvent(EventKind kind) {
       info.faults = {FaultKind::kBitRot, FaultKind::kLatentError, FaultKind::kMisdirectedWrite,
                      FaultKind::kLyingSync};
       break;
-    // Nobody else writes into log.dirs.
+    // Nobody else writes into log.dirs, or under /brokers.
     case EventKind::kLogStray:
+    case EventKind::kZnodeUnreadable:
     case EventKind::kDigestMismatch:
       info.is_alarm = true;
       break;
