@@ -2,6 +2,7 @@
 // and how much room they take.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -236,6 +237,13 @@ void FrontEnd::Impl::Handle(CallId call, DescribeLogDirsRequest&& request) {
   DescribeLogDirsResponse response;
   DescribeLogDirsResponse::LogDir& dir = response.results.emplace_back();
   dir.log_dir = options_.log_dir;
+  // However often something is named, it is looked for once.
+  std::set<std::pair<std::string_view, int32_t>> asked;
+  if (request.topics) {
+    for (const auto& topic : *request.topics) {
+      for (const int32_t partition : topic.partitions) asked.emplace(topic.topic, partition);
+    }
+  }
   // Of all replicas that are here, led or not.
   std::map<std::string_view, std::map<int32_t, const Hosted*>> by_topic;
   for (const auto& [id, hosted] : hosted_) by_topic[hosted.topic][id.partition] = &hosted;
@@ -243,13 +251,7 @@ void FrontEnd::Impl::Handle(CallId call, DescribeLogDirsRequest&& request) {
   for (const auto& [topic, partitions] : by_topic) {
     DescribeLogDirsResponse::Topic to{.name = std::string(topic), .partitions = {}};
     for (const auto& [number, hosted] : partitions) {
-      const bool wanted =
-          !request.topics ||
-          std::any_of(request.topics->begin(), request.topics->end(), [&](const auto& asked) {
-            return asked.topic == topic &&
-                   std::find(asked.partitions.begin(), asked.partitions.end(), number) !=
-                       asked.partitions.end();
-          });
+      const bool wanted = !request.topics || asked.contains({topic, number});
       const replication::Partition* partition = broker_.FindPartition(hosted->id);
       if (!wanted || partition == nullptr) continue;
       to.partitions.push_back(
