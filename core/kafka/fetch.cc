@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "core/kafka/front_end_impl.h"
 #include "core/records/record_batch.h"
 
@@ -46,9 +47,21 @@ Committed CommittedOf(const std::vector<Bytes>& from, int64_t high_watermark, ui
   return committed;
 }
 
+bool NamesOneTwice(const FetchRequest& request) {
+  absl::btree_set<std::pair<std::string_view, int32_t>> seen;
+  for (const FetchRequest::Topic& topic : request.topics) {
+    for (const auto& partition : topic.partitions) {
+      if (!seen.insert({topic.topic, partition.partition}).second) return true;
+    }
+  }
+  return false;
+}
+
 // As in Kafka, of a partition that is named several times the last counts, in the place of the
 // first. Otherwise an answer could be as large as the request is long.
 void TakeOncePerPartition(FetchRequest& request) {
+  // Nearly always: nothing is copied for it.
+  if (!NamesOneTwice(request)) return;
   std::map<std::pair<std::string_view, int32_t>, FetchRequest::Partition> last;
   for (const FetchRequest::Topic& topic : request.topics) {
     for (const auto& partition : topic.partitions) {
@@ -63,8 +76,6 @@ void TakeOncePerPartition(FetchRequest& request) {
     }
     topic.partitions = std::move(once);
   }
-  std::erase_if(request.topics, [](const auto& topic) { return topic.partitions.empty(); });
-  request.forgotten_topics_data.clear();  // of sessions, which there are not
 }
 
 // What is held for it while it waits: itself, and the answer that is prepared.
@@ -87,6 +98,8 @@ void FrontEnd::Impl::Handle(CallId call, FetchRequest&& request) {
   FetchCall& fetch = at->second;
   fetch.request = std::move(request);
   TakeOncePerPartition(fetch.request);
+  std::erase_if(fetch.request.topics, [](const auto& topic) { return topic.partitions.empty(); });
+  fetch.request.forgotten_topics_data.clear();  // of sessions, which there are not
   fetch.kept = KeptOf(fetch.request);
   // Nothing of the frame is kept.
   Connection& connection = connections_.at(FindCall(call)->connection);
