@@ -315,6 +315,12 @@ void Logs::Apply(Log* log, const LogStart& start, StoreOutput* output) {
     Reset(log, start.start, output);
     return EndCut(log);
   }
+  // Nothing of what is written is wanted: the active segment is rolled, so that it goes too, as
+  // Kafka does when all records are older than retention.ms.
+  if (start.start == log->file_end && log->active().bytes > 0) {
+    BeginSegment(log, log->file_end, output);
+    output->logs_rolled.push_back(log->number);
+  }
   while (log->segments.size() > 1 && log->segments[1].base <= start.start) {
     RemoveSegment(log, log->segments.front(), output);
     log->segments.erase(log->segments.begin());

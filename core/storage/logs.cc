@@ -233,9 +233,17 @@ int64_t Logs::RetentionStart(LogNumber number, int64_t before_ms, uint64_t bytes
     const int64_t end = log->segments[i + 1].base;
     const bool too_old = segment.max_timestamp < before_ms;
     const bool too_much = bytes_max > 0 && bytes - segment.bytes >= bytes_max;
-    if (end > high_watermark || (!too_old && !too_much)) break;
+    if (end > high_watermark || (!too_old && !too_much)) return start;
     bytes -= segment.bytes;
     start = std::max(start, end);
+  }
+  // All before it goes, and the active one is as old, with nothing on its way to it: it goes as
+  // well (Apply of such a start rolls it). Of records without a time nobody knows how old they are.
+  if (log->segments.empty()) return start;  // it is being made
+  const Segment& active = log->segments.back();
+  const bool whole = log->file_end == log->extent.end && log->extent.end <= high_watermark;
+  if (whole && active.bytes > 0 && active.max_timestamp >= 0 && active.max_timestamp < before_ms) {
+    start = std::max(start, log->extent.end);
   }
   return start;
 }

@@ -289,6 +289,24 @@ TEST_F(LogStore, RetentionGivesUpWholeSegments) {
   LosePower();
 }
 
+TEST_F(LogStore, TheActiveSegmentGoesWhenAllOfItIsTooOld) {
+  const LogNumber log = Twenty();
+  const int64_t end = h_.Now().logs.at(log).extent.end;
+  constexpr int64_t kLater = int64_t{1} << 40;
+  EXPECT_LT(h_.store().RetentionStart(log, kLater, 0, end - 1), end);  // not all is committed
+  EXPECT_EQ(h_.store().RetentionStart(log, kLater, 0, end), end);
+  h_.Do(log, LogStart{end});
+  Settle();
+  EXPECT_EQ(h_.store().LogBytes(log), 0u);
+  EXPECT_EQ(h_.store().RetentionStart(log, kLater, 0, end), end);
+  // It goes on where it was.
+  h_.Append(log, 9, 3, 50, kLater);
+  Settle();
+  EXPECT_GT(h_.store().LogBytes(log), 0u);
+  EXPECT_EQ(h_.store().RetentionStart(log, kLater, 0, end + 3), end);  // not older
+  LosePower();
+}
+
 TEST_F(LogStore, ALogMayHaveSegmentLimitsOfItsOwn) {
   const LogNumber log = h_.Create("topic", 0);
   const LogNumber other = h_.Create("other", 0);
