@@ -47,8 +47,8 @@ void KafkaProducer::Vanish(Instant now, ClientOutput* output) {
   Drop(now, output);
 }
 
-uint32_t KafkaProducer::InFlightMax(const Partition& partition) const {
-  return !producer_.idempotent || !partition.known ? 1 : std::min(producer_.in_flight_max, 5u);
+uint32_t KafkaProducer::InFlightMax() const {
+  return producer_.idempotent ? std::min(producer_.in_flight_max, 5u) : 1;
 }
 
 // ---- Batches -----------------------------------------------------------------------------------
@@ -137,11 +137,8 @@ KafkaProducer::Batch* KafkaProducer::NextToSend(Instant now, const Key& key, Par
   for (Batch& batch : partition->queue) {
     if (batch.done) continue;
     if (batch.in_flight) {
-      // What is under way to another leader has to come back first, as with librdkafka: the new one
-      // may know nothing of this producer (retention has removed all of its records), and would
-      // take whatever comes first for the beginning.
-      if (batch.server != *leader) return nullptr;
-      if (++in_flight >= InFlightMax(*partition)) return nullptr;
+      // It may be under way to a former leader, and this one the first that the new one sees.
+      if (++in_flight >= InFlightMax()) return nullptr;
       continue;
     }
     // Later ones wait for it: the order is that of the sequences.
@@ -169,7 +166,6 @@ void KafkaProducer::Pump(Instant now, ClientOutput* output) {
       topic->partition_data.push_back({key.second, kafka::Records(batch->bytes)});
       sent[server].push_back({key, batch->serial});
       batch->in_flight = true;
-      batch->server = server;
     }
     if (requests.empty()) return;
     for (auto& [server, request] : requests) {
@@ -268,10 +264,10 @@ void KafkaProducer::Done(const Key& key, Partition* partition, Batch* batch, int
   if (producer_.acks == -1) {
     probes_->Hit(Probe::kProduceAcknowledged);
     replication_->OnAcknowledged(name(), key.first, key.second, base_offset, batch->records);
+    partition->acknowledged = {batch->records.back()};
   }
   batch->in_flight = false;
   batch->done = true;
-  partition->known = true;
   partition->refused = false;
   while (!partition->queue.empty() && partition->queue.front().done) partition->queue.pop_front();
 }
@@ -326,6 +322,7 @@ void KafkaProducer::OnRefused(Instant now, const Key& key, Partition* partition,
     case ErrorCode::kBrokerNotAvailable:
     case ErrorCode::kThrottlingQuotaExceeded:
       return Retry(now, batch);
+    case ErrorCode::kUnknownProducerId:
     case ErrorCode::kOutOfOrderSequenceNumber: {
       const auto first = std::find_if(partition->queue.begin(), partition->queue.end(),
                                       [](const Batch& b) { return !b.done; });
@@ -333,9 +330,13 @@ void KafkaProducer::OnRefused(Instant now, const Key& key, Partition* partition,
       if (&*first != batch) return Retry(now, batch);
       // As the Java client: what comes again has another producer epoch, and counts as new.
       if (replication_->WereRemoved(key.first, key.second, batch->records)) return Restart();
+      if (error == ErrorCode::kUnknownProducerId &&
+          replication_->WereRemoved(key.first, key.second, partition->acknowledged)) {
+        probes_->Hit(Probe::kProducerForgotten);
+        return Restart();
+      }
       break;
     }
-    case ErrorCode::kUnknownProducerId:
     case ErrorCode::kInvalidProducerEpoch:
       break;
     default:

@@ -39,18 +39,15 @@ class KafkaProducer : public KafkaClient {
     std::vector<RecordId> records;
     Bytes bytes;
     bool in_flight = false;
-    uint32_t server = 0;  // if in flight: to whom
-    bool done = false;    // but not at the front yet
+    bool done = false;  // but not at the front yet
     Instant not_before;
   };
   struct Partition {
     std::deque<Batch> queue;  // in the order of sequences
     int32_t next_sequence = 0;
-    // Until the first batch of a producer id is acknowledged only one is under way: a leader that
-    // knows nothing of a producer accepts any sequence, so the second could come to be the first.
-    bool known = false;
-    bool refused = false;  // the last answer was that there are too few replicas
-    Uuid topic_id;         // where its batches were sent first
+    std::vector<RecordId> acknowledged;  // the last one; empty: none yet
+    bool refused = false;                // the last answer was that there are too few replicas
+    Uuid topic_id;                       // where its batches were sent first
   };
   using Key = std::pair<std::string, int32_t>;
   struct Sent {
@@ -75,7 +72,7 @@ class KafkaProducer : public KafkaClient {
   void Done(const Key& key, Partition* partition, Batch* batch, int64_t base_offset);
   void Retry(Instant now, Batch* batch);
   Batch* FindBatch(const Sent& sent, Partition** partition);
-  uint32_t InFlightMax(const Partition& partition) const;
+  uint32_t InFlightMax() const;
 
   const uint32_t number_;
   const ProducerPlan producer_;

@@ -28,6 +28,7 @@ void FrontEnd::Impl::On(const replication::BrokerOutput::Opened& event) {
   const storage::RecoveredLog& log = event.log;
   ProducerStateOptions options;
   options.expiration = options_.producer_id_expiration;
+  options.begin_unknown_at_zero = broker_.options().rules.begin_unknown_producers_at_zero;
   auto [at, added] = hosted_.try_emplace(event.partition, options);
   LS_CHECK(added);
   Hosted& hosted = at->second;
@@ -267,11 +268,6 @@ void FrontEnd::Impl::OnScanRead(const Scan& scan, const storage::LogReadDone& do
   }
   records::SlicedBatches batches(done.batches);
   while (auto batch = batches.Next()) {
-    // Where the log's start moved while it was read, batches are missing. Of a producer whose last
-    // ones are among them something older would be known, and its next one be out of order.
-    if (!groups && batch->header.base_offset > hosted->producers.end_offset()) {
-      hosted->producers.Reset(batch->header.base_offset);
-    }
     if (groups) {
       groups_.OnLoadBatches(now_, scan.partition.partition, batch->Joined(), &groups_out_);
     } else if (batch->header.base_offset >= hosted->producers.end_offset()) {

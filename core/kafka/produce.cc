@@ -179,13 +179,13 @@ void FrontEnd::Impl::FinishPart(uint64_t produce, ErrorCode error, int64_t base_
   ProduceResponse::Partition& to = topic.partition_responses[part.partition];
   to.error_code = error;
   to.base_offset = error == ErrorCode::kNone ? base_offset : -1;
-  if (error == ErrorCode::kNone) {
+  // With UNKNOWN_PRODUCER_ID it tells the Java client that its last record may be gone.
+  if (error == ErrorCode::kNone || error == ErrorCode::kUnknownProducerId) {
     const std::optional<PartitionId> id = FindPartition(topic.name, to.index);
     const replication::Partition* partition = id ? broker_.FindPartition(*id) : nullptr;
     if (partition != nullptr) to.log_start_offset = partition->log_start();
-  } else {
-    call.failed = true;
   }
+  call.failed |= error != ErrorCode::kNone;
   if (--call.left == 0) FinishProduce(part.call);
 }
 

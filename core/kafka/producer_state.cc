@@ -49,7 +49,7 @@ ProducerState::Verdict ProducerState::Check(const BatchHeader& header) const {
   };
   if (!header.has_producer()) return {};
   const ProducerEntry* entry = Find(header.producer_id);
-  if (entry == nullptr) return {};
+  if (entry == nullptr) return CheckUnknown(header);
 
   const bool has_sequence = header.base_sequence >= 0;
   // Before the sequence is judged: what was sent twice is by its sequence always too late.
@@ -81,6 +81,15 @@ ProducerState::Verdict ProducerState::Check(const BatchHeader& header) const {
     return refuse(ErrorCode::kInvalidTxnState);
   }
   return {};
+}
+
+// Batches 12, 13 and 14 are under way; there are too few replicas for 12, and enough when 13 comes.
+// If any sequence could be the first one, 13 would be appended, and 12 refused for good.
+ProducerState::Verdict ProducerState::CheckUnknown(const BatchHeader& header) const {
+  if (header.base_sequence <= 0 || !options_.begin_unknown_at_zero) return {};  // or it has none
+  return {.kind = Verdict::Kind::kRefuse,
+          .error = may_have_forgotten_ ? ErrorCode::kUnknownProducerId
+                                       : ErrorCode::kOutOfOrderSequenceNumber};
 }
 
 void ProducerState::Appended(Instant now, const BatchHeader& header,
@@ -140,6 +149,7 @@ void ProducerState::Expire(Instant now) {
     if (!slot.entry.open_transaction.has_value()) expired.push_back(producer_id);
   }
   for (const int64_t producer_id : expired) Put(producer_id, std::nullopt);
+  may_have_forgotten_ |= !expired.empty();
 }
 
 void ProducerState::Reset(int64_t offset) {
@@ -148,6 +158,7 @@ void ProducerState::Reset(int64_t offset) {
   open_transactions_.clear();
   undo_.clear();
   end_offset_ = truncation_floor_ = offset;
+  may_have_forgotten_ = offset > 0;
 }
 
 const ProducerEntry* ProducerState::Find(int64_t producer_id) const {
@@ -177,7 +188,8 @@ absl::Status ProducerState::LoadSnapshot(Instant now, std::string_view bytes, in
     Put(producer_id, Slot{entry, end, now});
   }
   EvictBeyondMax(offset);
-  undo_.clear();  // whom there was no room for was not known before either
+  undo_.clear();               // whom there was no room for was not known before either
+  may_have_forgotten_ = true;  // it does not list them
   return absl::OkStatus();
 }
 
@@ -217,6 +229,7 @@ void ProducerState::EvictBeyondMax(int64_t offset) {
     }
     Remember({offset, producer_id, slot});
     Put(producer_id, std::nullopt);
+    may_have_forgotten_ = true;
     oldest = by_age_.upper_bound({end_offset, producer_id});
   }
 }

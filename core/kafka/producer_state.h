@@ -3,7 +3,8 @@
 //
 // The state is a function of the log: every replica tells it of every batch that it appends, so
 // that a follower that becomes leader knows what the leader knew. What is lost of it (by time or by
-// number, see ProducerStateOptions) costs no data: a producer that is not known may start anywhere.
+// number, see ProducerStateOptions) costs no data: a producer that is not known is told so, and
+// begins anew.
 #pragma once
 
 #include <array>
@@ -36,6 +37,8 @@ struct ProducerStateOptions {
   size_t producers_max = 10'000;
   // How many batches TruncateTo() can take back without help. What is committed needs none.
   size_t undo_max = 1024;
+  // Rule: replication::Rules::begin_unknown_producers_at_zero.
+  bool begin_unknown_at_zero = true;
 };
 
 // What is remembered of one batch.
@@ -104,9 +107,14 @@ class ProducerState {
   };
   // Whether a batch that a client sends now may be appended. What is appended must be told to
   // Appended() before the next one is checked. In this order:
-  //   kAppend     no producer id, or one that is not known: any sequence may come
+  //   kAppend     no producer id
   //   kDuplicate  the same epoch, first and last sequence as one of the last five batches, or
   //               sequences that came before these
+  //   OUT_OF_ORDER_SEQUENCE_NUMBER    of a producer that is not known, not 0: one before it has
+  //                                   been refused, or is still to come. Were it appended, those
+  //                                   before it never could be; Kafka does
+  //   UNKNOWN_PRODUCER_ID             the same, if producers may have been forgotten: it may be the
+  //                                   next one of such a one, for which to begin anew is safe
   //   INVALID_PRODUCER_EPOCH          an older epoch: a zombie
   //   OUT_OF_ORDER_SEQUENCE_NUMBER    not the sequence after the last one (2^31 - 1 is followed by
   //                                   0), or, in a new epoch, not 0
@@ -140,7 +148,8 @@ class ProducerState {
   // Forgets who has not written for so long. To be called now and then; Kafka: every ten minutes.
   void Expire(Instant now);
 
-  // Nothing is known; the log starts (again) at `offset`.
+  // Nothing is known; the log starts (again) at `offset`, where producers may have been before
+  // unless that is 0.
   void Reset(int64_t offset);
 
   // Where the next batch is expected: the state is that of all batches below.
@@ -170,6 +179,8 @@ class ProducerState {
     std::optional<Slot> before;
   };
 
+  // A producer of whom nothing is known: it begins with sequence 0.
+  Verdict CheckUnknown(const records::BatchHeader& header) const;
   // The only place that changes producers_, so that what is derived from them stays right.
   void Put(int64_t producer_id, std::optional<Slot> slot);
   void Remember(Undo undo);
@@ -183,6 +194,8 @@ class ProducerState {
   std::deque<Undo> undo_;  // offsets rise
   int64_t end_offset_ = 0;
   int64_t truncation_floor_ = 0;
+  // Somebody may have written here who is not in producers_.
+  bool may_have_forgotten_ = false;
 };
 
 }  // namespace lockstep::kafka

@@ -43,6 +43,8 @@ const std::vector<RuleEntry>& AllRules() {
       {"stop_acknowledging_before_session_expires",
        &Rules::stop_acknowledging_before_session_expires,
        "a leader without a session acknowledges while another is elected (S3, S23)"},
+      {"begin_unknown_producers_at_zero", &Rules::begin_unknown_producers_at_zero,
+       "a batch is stored before the one before it, which then is refused for good"},
       {"compare_versions", &Rules::compare_versions,
        "a stale leader overwrites the ISR and the leader of its successor (S6, S14, S23)"},
       {"compare_topic_ids", &Rules::compare_topic_ids,

@@ -1,6 +1,7 @@
 """confluent-kafka (Debian's python3-confluent-kafka, over librdkafka) against three brokers: producer, consumer, admin."""
 
 import time
+from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
@@ -248,6 +249,44 @@ def what_is_not_offered_is_refused_at_once(context):
         raise AssertionError("there is no partition 99")
     except KafkaException as error:
         check_equal(error.args[0].name(), "UNKNOWN_TOPIC_OR_PART", "the error")
+    consumer.close()
+
+
+@case
+def a_producer_whose_batches_are_all_gone_goes_on(context):
+    """Retention has taken all that it wrote, the active segment too, and what was remembered of it is lost: it is told so,
+    and begins anew by itself, in order."""
+    if not context.is_lockstep:
+        return
+    brokers = context.brokers(1, {"log.retention.check.interval.ms": 500})
+    admin = admin_of(brokers)
+    admin.create_topics([NewTopic("old", 1, 1, config={"retention.ms": "1000"})], operation_timeout=30)["old"].result(SECONDS)
+    delivered = []
+
+    def on_delivery(error, message):
+        check(error is None, f"delivery of {message.value()}: {error}")
+        delivered.append(message.value())
+
+    def write(values):
+        delivered.clear()
+        for value in values:
+            producer.produce("old", value, partition=0, on_delivery=on_delivery)
+        check_equal(producer.flush(SECONDS), 0, "records not delivered")
+        check_equal(delivered, values, "records, in order")
+
+    producer = Producer({**client_of(brokers), "enable.idempotence": True, "batch.num.messages": 5})
+    write([b"a%d" % i for i in range(10)])
+    consumer = consumer_of(brokers)
+    wait_until(lambda: consumer.get_watermark_offsets(TopicPartition("old", 0))[0] == 10, SECONDS, "everything is too old")
+    server = brokers.servers[0]
+    server.stop()
+    snapshots = list(Path(server.directory).rglob("old-0/*.snapshot"))
+    check(snapshots, "a snapshot of the producers is there")
+    for snapshot in snapshots:
+        snapshot.unlink()
+    server.start()
+    brokers.wait_for_all()
+    write([b"b%d" % i for i in range(100)])
     consumer.close()
 
 

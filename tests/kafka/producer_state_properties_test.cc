@@ -25,10 +25,14 @@ class Model {
       if (!own.empty() && own.back()->producer_epoch != batch.producer_epoch) own.clear();
       own.push_back(&batch);
     }
-    if (own.empty()) return {};
     const auto refuse = [](ErrorCode error) {
       return ProducerState::Verdict{.kind = Kind::kRefuse, .error = error};
     };
+    if (own.empty()) {
+      if (header.base_sequence == 0) return {};
+      return refuse(reloaded_ ? ErrorCode::kUnknownProducerId
+                              : ErrorCode::kOutOfOrderSequenceNumber);
+    }
     const int16_t epoch = own.back()->producer_epoch;
     const size_t first = own.size() > 5 ? own.size() - 5 : 0;
     for (size_t i = first; i < own.size(); ++i) {
@@ -73,8 +77,11 @@ class Model {
   // Batches from the `index`-th on are gone.
   void Truncate(size_t index) { log_.resize(index); }
   const std::vector<BatchHeader>& log() const { return log_; }
+  // From then on others may have been there of whom nothing is known.
+  void Reload() { reloaded_ = true; }
 
  private:
+  bool reloaded_ = false;
   std::vector<BatchHeader> log_;
 };
 
@@ -115,6 +122,7 @@ class Life {
         const Bytes snapshot = state_.EncodeSnapshot();
         RC_ASSERT(state_.LoadSnapshot(Instant{0}, snapshot.view(), model_.end()).ok());
         RC_ASSERT(state_.EncodeSnapshot() == snapshot);
+        model_.Reload();
         committed_ = model_.end();
         break;
       }
@@ -130,7 +138,7 @@ class Life {
     BatchHeader header{.producer_id = a % 3, .producer_epoch = 1};
     header.record_count = static_cast<int32_t>(1 + b % 4);
     header.last_offset_delta = header.record_count - 1;
-    header.base_sequence = static_cast<int32_t>(b % 7 == 0 ? 0x7ffffffe : b % 5);
+    header.base_sequence = static_cast<int32_t>(b % 7 == 0 ? 0x7ffffffe : b % 5 < 3 ? 0 : b % 5);
     for (const BatchHeader& batch : model_.log()) {
       if (batch.producer_id != header.producer_id) continue;
       header.producer_epoch = static_cast<int16_t>(std::max(0, batch.producer_epoch + epoch_step));

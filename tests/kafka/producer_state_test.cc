@@ -69,21 +69,57 @@ TEST_F(ProducerStateTest, SequencesMustFollowEachOther) {
   EXPECT_EQ(Send(From(8, 0, 0)), ErrorCode::kNone) << "each producer counts for itself";
 }
 
-TEST_F(ProducerStateTest, UnknownProducerMayStartAnywhere) {
-  EXPECT_EQ(Send(From(7, 5, 4711)), ErrorCode::kNone);
-  EXPECT_EQ(Send(From(7, 5, 4713)), ErrorCode::kOutOfOrderSequenceNumber);
-  EXPECT_EQ(Send(From(7, 5, 4712)), ErrorCode::kNone);
+TEST_F(ProducerStateTest, UnknownProducerBeginsWithSequence0) {
+  EXPECT_EQ(Send(From(7, 5, 3)), ErrorCode::kOutOfOrderSequenceNumber) << "0 to 2 are to come";
+  EXPECT_EQ(Send(From(7, 5, 0, 3)), ErrorCode::kNone);
+  EXPECT_EQ(Send(From(7, 5, 3)), ErrorCode::kNone);
+  EXPECT_EQ(Send(From(8, 0, records::kNoSequence)), ErrorCode::kNone) << "it has none";
+}
+
+// Whatever takes producers away: the one that comes may be one of them.
+TEST_F(ProducerStateTest, WhereProducersMayHaveBeenTheUnknownOneIsToldSo) {
+  const auto answer = [](const ProducerState& state) {
+    EXPECT_EQ(state.Check(From(7, 5, 0)).error, ErrorCode::kNone);
+    return state.Check(From(7, 5, 3)).error;
+  };
+  EXPECT_EQ(answer(state_), ErrorCode::kOutOfOrderSequenceNumber) << "nobody was here";
+
+  ProducerState later;
+  later.Reset(20);
+  EXPECT_EQ(answer(later), ErrorCode::kUnknownProducerId) << "before offset 20";
+  later.Reset(0);
+  EXPECT_EQ(answer(later), ErrorCode::kOutOfOrderSequenceNumber);
+
+  ProducerState loaded;
+  ASSERT_TRUE(loaded.LoadSnapshot(now_, state_.EncodeSnapshot().view(), 0).ok());
+  EXPECT_EQ(answer(loaded), ErrorCode::kUnknownProducerId) << "it had expired before";
+
+  ProducerState expiring;
+  expiring.Expire(now_);
+  EXPECT_EQ(answer(expiring), ErrorCode::kOutOfOrderSequenceNumber) << "nobody has expired";
+  expiring.Appended(now_, From(9, 0, 0));
+  expiring.Expire(now_ + ProducerStateOptions().expiration);
+  EXPECT_EQ(answer(expiring), ErrorCode::kUnknownProducerId);
+
+  ProducerState full({.producers_max = 1});
+  BatchHeader header = From(8, 0, 0);
+  full.Appended(now_, header);
+  EXPECT_EQ(answer(full), ErrorCode::kOutOfOrderSequenceNumber);
+  header = From(9, 0, 0);
+  header.base_offset = 1;
+  full.Appended(now_, header);
+  EXPECT_EQ(answer(full), ErrorCode::kUnknownProducerId) << "8 had to go";
 }
 
 TEST_F(ProducerStateTest, SequenceWrapsToZero) {
-  EXPECT_EQ(Send(From(7, 0, kLastSequence - 1, 2)), ErrorCode::kNone);
+  Append(From(7, 0, kLastSequence - 1, 2));
   EXPECT_EQ(Send(From(7, 0, 1)), ErrorCode::kOutOfOrderSequenceNumber);
   EXPECT_EQ(Send(From(7, 0, 0)), ErrorCode::kNone);
 }
 
 TEST_F(ProducerStateTest, SequenceWrapsWithinABatch) {
   const BatchHeader across = From(7, 0, kLastSequence, 3);
-  EXPECT_EQ(Send(across), ErrorCode::kNone);
+  Append(across);
   EXPECT_EQ(Original(across), 0);
   EXPECT_EQ(Send(From(7, 0, 2)), ErrorCode::kNone);
 }
@@ -286,7 +322,8 @@ TEST_F(ProducerStateTest, IdleProducersExpire) {
   state_.Expire(now_ + Seconds(24 * 3600));
   EXPECT_EQ(state_.size(), 1u);
   EXPECT_NE(state_.Find(9), nullptr) << "a transaction is open";
-  EXPECT_EQ(Send(From(7, 0, 99)), ErrorCode::kNone) << "unknown: it may start anywhere";
+  EXPECT_EQ(Send(From(7, 0, 99)), ErrorCode::kUnknownProducerId);
+  EXPECT_EQ(Send(From(7, 0, 0)), ErrorCode::kNone);
 }
 
 TEST(ProducerState, OldestMakesRoom) {
