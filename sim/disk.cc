@@ -503,7 +503,12 @@ void Disk::KeepWordIn(storage::Directory directory, const std::string& subdirect
     MakeDurable(&files_[number], files_[number].lied);
   }
   Dir* dir = DirAt(directory, subdirectory);
-  if (dir != nullptr) MakeDurable(dir, dir->lied);
+  if (dir == nullptr) return;
+  // One that was removed comes back if the removal is lost.
+  for (const auto& [name, number] : dir->durable) {
+    if (files_[number].dir == 0) MakeDurable(&files_[number], files_[number].lied);
+  }
+  MakeDurable(dir, dir->lied);
 }
 
 void Disk::KeepWord() {

@@ -331,7 +331,8 @@ void KafkaProducer::OnRefused(Instant now, const Key& key, Partition* partition,
       // As the Java client: what comes again has another producer epoch, and counts as new.
       if (replication_->WereRemoved(key.first, key.second, batch->records)) return Restart();
       if (error == ErrorCode::kUnknownProducerId &&
-          replication_->WereRemoved(key.first, key.second, partition->acknowledged)) {
+          (replication_->WereRemoved(key.first, key.second, partition->acknowledged) ||
+           replication_->ProducersForgotten(key.first, key.second))) {
         probes_->Hit(Probe::kProducerForgotten);
         return Restart();
       }

@@ -40,7 +40,9 @@ void FrontEnd::Impl::On(const replication::BrokerOutput::Opened& event) {
   // The snapshot and what came after it give the state; without a snapshot the headers go back to
   // the oldest batch that there is, perhaps below the log's start: what DeleteRecords has taken
   // from clients says here still that a batch that is sent again was there.
-  if (!log.producer_snapshot.empty()) {
+  if (log.damaged) {
+    hosted.producers.Reset(log.end);  // nobody can tell who wrote what cannot be read
+  } else if (!log.producer_snapshot.empty()) {
     absl::Status loaded = hosted.producers.LoadSnapshot(now_, log.producer_snapshot.view(),
                                                         log.producer_snapshot_offset);
     if (!loaded.ok()) {

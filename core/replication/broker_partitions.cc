@@ -351,10 +351,10 @@ void Broker::Impl::Consider(Instant now, Hosted* hosted, BrokerOutput* output) {
                      view->leader_owner == client_->session() &&
                      machine.leader_epoch() == state.leader_epoch;
   if (leads) {
-    if (!SameState(machine.state(), state)) {
-      machine.Update(now, state, &from);
-      Drain(now, hosted, &from, output);
-    }
+    // Also if it is what it was: an ISR change that was refused, for whatever reason, is tried
+    // again when the state has been read anew.
+    machine.Update(now, state, &from);
+    Drain(now, hosted, &from, output);
     if (hosted->writing == Hosted::Writing::kNone) {
       ConsiderReassignment(now, hosted, *view, output);
     }

@@ -373,6 +373,28 @@ TEST(Broker, ALeaderThatAReassignmentTakesAwayCommitsNothingMore) {
   EXPECT_EQ(cluster.Replica(3, "t", 0)->log_end(), 6);
 }
 
+// Seed 1332 of `brokers-network`: what the change was refused for was nothing that the state shows.
+TEST(Broker, AnIsrChangeThatWasRefusedIsTriedAgainThoughTheStateIsWhatItWas) {
+  Cluster cluster(3, [](BrokerOptions* options) {
+    options->keep_in_sync_time = Seconds(1);
+    options->coordination.session_timeout_ms = 20'000;
+  });
+  cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2})});
+  ASSERT_TRUE(cluster.Commit("t", 0));
+  const std::string id = TopicIdPath("t", cluster.StateAt(1, "t", 0)->id.topic);
+  cluster.Isolate(2, true);
+  cluster.Produce(1, "t", 0);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Isr("t", 0) == std::vector<int32_t>{1}; }));
+
+  ASSERT_EQ(cluster.client.Delete(id), coordination::ErrorCode::kOk);
+  cluster.Isolate(2, false);
+  ASSERT_TRUE(
+      cluster.RunUntil([&] { return cluster.EventCount(1, EventKind::kIsrChangeFailed) > 0; }));
+  cluster.client.Create(id);
+
+  EXPECT_TRUE(cluster.RunUntil([&] { return cluster.Isr("t", 0) == std::vector<int32_t>{1, 2}; }));
+}
+
 TEST(Broker, AReassignmentToADeadBrokerCanBeCancelled) {
   Cluster cluster(3);
   cluster.Admin(1, CreateTopic{.topic = "t", .assignment = Assigned({1, 2})});
