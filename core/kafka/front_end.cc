@@ -126,6 +126,7 @@ void FrontEnd::Impl::OnBytes(ConnectionId id, Bytes bytes) {
   auto found = connections_.find(id);
   if (found == connections_.end()) return;  // closed by us
   found->second.active = now_;
+  bytes_received_ += bytes.size();
   Hold(found->second, bytes.size());
   found->second.cutter.Add(std::move(bytes));
   TakeFrames(id);
@@ -471,6 +472,7 @@ void FrontEnd::Impl::SendDone(ConnectionId id) {
     if (connection.unsent == 0) connection.taken = now_;
     for (Bytes& slice : slot.response) {
       connection.unsent += slice.size();
+      bytes_sent_ += slice.size();
       output_->sends.push_back({id, std::move(slice)});
     }
     connection.slots.pop_front();
@@ -618,6 +620,6 @@ void FrontEnd::OnWake(Instant now, FrontEndOutput* output,
 }
 
 Instant FrontEnd::next_deadline() const { return impl_->next_deadline(); }
-size_t FrontEnd::connections() const { return impl_->connections(); }
+FrontEnd::Figures FrontEnd::figures() const { return impl_->figures(); }
 
 }  // namespace lockstep::kafka

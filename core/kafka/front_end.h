@@ -128,7 +128,15 @@ class FrontEnd {
   void OnWake(Instant now, FrontEndOutput* output, replication::BrokerOutput* broker_output);
   Instant next_deadline() const;
 
-  size_t connections() const;
+  // For operators. Requests and bytes are since the start, and of all kinds of requests.
+  struct Figures {
+    size_t connections = 0;
+    size_t groups = 0;  // that this broker coordinates
+    uint64_t requests = 0;
+    uint64_t bytes_received = 0;
+    uint64_t bytes_sent = 0;
+  };
+  Figures figures() const;
 
  private:
   class Impl;

@@ -53,7 +53,13 @@ class FrontEnd::Impl {
   void SnapshotProducers();
   void OnWake();
   Instant next_deadline() const;
-  size_t connections() const { return connections_.size(); }
+  Figures figures() const {
+    return {.connections = connections_.size(),
+            .groups = groups_.count(),
+            .requests = last_call_,
+            .bytes_received = bytes_received_,
+            .bytes_sent = bytes_sent_};
+  }
 
   // The step under way.
   void Begin(Instant now, FrontEndOutput* output, replication::BrokerOutput* broker_output);
@@ -372,6 +378,8 @@ class FrontEnd::Impl {
   std::set<ConnectionId> waiting_;  // paused ones
   absl::flat_hash_map<CallId, Call> calls_;
   CallId last_call_ = 0;
+  uint64_t bytes_received_ = 0;
+  uint64_t bytes_sent_ = 0;
   uint64_t held_bytes_ = 0;  // of all connections
   bool resume_ = false;      // memory is free again: those that are paused go on with the next turn
   // A turn is what happens between two calls of OnWake; the rest of the server has its own in

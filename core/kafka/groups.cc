@@ -409,5 +409,6 @@ void Groups::OnRequest(Instant now, GroupRequestId id, int16_t version, const Gr
 void Groups::OnRequestGone(GroupRequestId id) { impl_->OnRequestGone(id); }
 void Groups::OnWake(Instant now, GroupsOutput* output) { impl_->OnWake(now, output); }
 Instant Groups::next_deadline() const { return impl_->next_deadline(); }
+size_t Groups::count() const { return impl_->count(); }
 
 }  // namespace lockstep::kafka

@@ -114,6 +114,8 @@ class Groups {
   void OnWake(Instant now, GroupsOutput* output);
   Instant next_deadline() const;
 
+  size_t count() const;  // of the groups that this broker coordinates
+
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;

@@ -38,6 +38,7 @@ class Groups::Impl {
   void OnRequestGone(GroupRequestId id) { waiting_.erase(id.value); }
   void OnWake(Instant now, GroupsOutput* output);
   Instant next_deadline() const;
+  size_t count() const { return group_count_; }
 
  private:
   using Kind = GroupTimers::Kind;

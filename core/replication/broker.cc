@@ -399,6 +399,28 @@ std::optional<int64_t> Broker::Impl::TakeProducerId(Instant now, BrokerOutput* o
   return std::nullopt;
 }
 
+BrokerFigures Broker::Impl::Figures(Instant now) const {
+  BrokerFigures figures;
+  figures.registered = incarnation_ != BrokerEpoch();
+  figures.fenced = !may_lead(now);
+  figures.brokers = metadata_.brokers().size();
+  for (const auto& [id, hosted] : hosted_) {
+    if (hosted.machine == nullptr || hosted.closing) continue;
+    figures.logs.push_back(hosted.log);
+    figures.damaged += hosted.damaged;
+    if (hosted.machine->role() != Role::kLeader) continue;
+    const PartitionState& state = hosted.machine->state();
+    ++figures.led;
+    figures.under_replicated += state.isr.size() + state.adding.size() < state.replicas.size();
+    figures.under_min_isr += state.isr.size() < MinInsyncReplicas(hosted.topic);
+  }
+  for (const auto& [name, topic] : metadata_.topics()) {
+    if (topic.deleting) continue;
+    for (const PartitionState& state : topic.partitions) figures.offline += !state.leader;
+  }
+  return figures;
+}
+
 // ---- Broker ------------------------------------------------------------------------------------
 
 Broker::Broker(const BrokerOptions& options, RandomStream random)
@@ -456,6 +478,7 @@ storage::LogNumber Broker::LogOf(const PartitionId& id) const { return impl_->Lo
 const Metadata& Broker::metadata() const { return impl_->metadata(); }
 const BrokerOptions& Broker::options() const { return impl_->options(); }
 bool Broker::may_lead(Instant now) const { return impl_->may_lead(now); }
+BrokerFigures Broker::Figures(Instant now) const { return impl_->Figures(now); }
 bool Broker::Produce(Instant now, const PartitionId& partition, ProduceId id, Acks acks,
                      Instant deadline, std::vector<Bytes> batch, int32_t records,
                      BrokerOutput* output) {

@@ -264,6 +264,23 @@ struct BrokerOutput {
   void Clear();
 };
 
+// What operators look at first, counted when it is asked for. Kafka's meaning of each, where it has
+// one, is that of the metric of this name.
+struct BrokerFigures {
+  bool registered = false;
+  bool fenced = true;  // clients are turned away: it may not act as leader now
+  size_t brokers = 0;  // that are registered, as far as this one has seen
+  size_t led = 0;      // of the partitions hosted here
+  // Of those led here: the ISR is smaller than AR without the replicas that are being added, or
+  // than min.insync.replicas.
+  size_t under_replicated = 0;
+  size_t under_min_isr = 0;
+  size_t damaged = 0;  // hosted here: something of the log cannot be read
+  // Of all topics: without a leader, as far as this broker has seen.
+  size_t offline = 0;
+  std::vector<storage::LogNumber> logs;  // of the partitions hosted here
+};
+
 class Broker {
  public:
   Broker(const BrokerOptions& options, RandomStream random);
@@ -308,6 +325,7 @@ class Broker {
   const BrokerOptions& options() const;
   // True while this broker may act as leader: registered, and its session certainly alive.
   bool may_lead(Instant now) const;
+  BrokerFigures Figures(Instant now) const;
   bool Produce(Instant now, const PartitionId& partition, ProduceId id, Acks acks, Instant deadline,
                std::vector<Bytes> batch, int32_t records, BrokerOutput* output);
   // DeleteRecords: false if not the leader, or above the high watermark.

@@ -67,6 +67,7 @@ class Broker::Impl : public FetchServer::Host {
 
   const Metadata& metadata() const { return metadata_; }
   bool may_lead(Instant now) const;
+  BrokerFigures Figures(Instant now) const;
   const Partition* FindPartition(const PartitionId& id) const { return Find(id); }
 
   // ---- FetchServer::Host

@@ -383,4 +383,12 @@ Instant BrokerRole::next_deadline() const {
   return std::min({undecided, broker_.next_deadline(), front_end_.next_deadline()});
 }
 
+BrokerStatus BrokerRole::Status(Instant now) const {
+  BrokerStatus status{.broker = options_.broker.broker,
+                      .figures = broker_.Figures(now),
+                      .clients = front_end_.figures()};
+  for (storage::LogNumber log : status.figures.logs) status.log_bytes += store_->LogBytes(log);
+  return status;
+}
+
 }  // namespace lockstep::server

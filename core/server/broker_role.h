@@ -38,6 +38,14 @@ struct BrokerRoleOptions {
   bool observe_logs = false;
 };
 
+// For operators, as `mntr` shows it.
+struct BrokerStatus {
+  replication::BrokerId broker;
+  replication::BrokerFigures figures;
+  kafka::FrontEnd::Figures clients;
+  uint64_t log_bytes = 0;  // of all partitions hosted here
+};
+
 class BrokerRole {
  public:
   // `store` outlives the role.
@@ -68,6 +76,8 @@ class BrokerRole {
 
   void OnWake(Instant now, Output* output);
   Instant next_deadline() const;
+
+  BrokerStatus Status(Instant now) const;
 
   const replication::Broker& broker() const { return broker_; }
   const kafka::FrontEnd& front_end() const { return front_end_; }

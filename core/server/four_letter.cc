@@ -61,6 +61,33 @@ std::string Server(const FourLetterContext& c, bool with_clients) {
   return text;
 }
 
+// What Kafka's operators look at first. Names of our own, since ZooKeeper has none for it: scripts
+// and dashboards depend on them, so they stay (docs/configuration.md lists them).
+std::string MonitorBroker(const BrokerStatus& status) {
+  const replication::BrokerFigures& figures = status.figures;
+  std::string text;
+  auto add = [&](const char* name, uint64_t value) {
+    text += std::string("lockstep_broker_") + name + "\t" + std::to_string(value) + "\n";
+  };
+  add("id", static_cast<uint64_t>(status.broker.value));
+  add("registered", figures.registered);
+  add("fenced", figures.fenced);
+  add("live_brokers", figures.brokers);
+  add("partitions", figures.logs.size());
+  add("leader_partitions", figures.led);
+  add("under_replicated_partitions", figures.under_replicated);
+  add("under_min_isr_partitions", figures.under_min_isr);
+  add("damaged_partitions", figures.damaged);
+  add("offline_partitions", figures.offline);
+  add("log_bytes", status.log_bytes);
+  add("groups", status.clients.groups);
+  add("client_connections", status.clients.connections);
+  add("requests_total", status.clients.requests);
+  add("received_bytes_total", status.clients.bytes_received);
+  add("sent_bytes_total", status.clients.bytes_sent);
+  return text;
+}
+
 std::string Monitor(const FourLetterContext& c) {
   if (!Serving(c)) return std::string(kNotServing);
   const coordination::ServiceStats& stats = c.service->stats();
@@ -97,6 +124,7 @@ std::string Monitor(const FourLetterContext& c) {
     add("min_proposal_size", std::to_string(c.proposal_bytes_min));
     add("max_proposal_size", std::to_string(c.proposal_bytes_max));
   }
+  if (c.broker) text += MonitorBroker(*c.broker);
   return text;
 }
 

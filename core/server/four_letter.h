@@ -2,11 +2,13 @@
 // connection and answered in text.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/coordination/service.h"
+#include "core/server/broker_role.h"
 #include "core/zab/peer.h"
 
 namespace lockstep::server {
@@ -32,6 +34,7 @@ struct FourLetterContext {
   Instant now;
   std::string_view version;
   std::string_view conf;
+  std::optional<BrokerStatus> broker;                 // for mntr; nothing without the broker role
   const std::vector<std::string>* allowed = nullptr;  // see IsAllowed
 };
 

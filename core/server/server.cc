@@ -252,6 +252,7 @@ void Server::Impl::AnswerWord(ConnectionId connection, std::string_view word) {
                             .version = options_.version,
                             .conf = options_.conf,
                             .allowed = &options_.four_letter_words};
+  if (word == "mntr" && broker_) context.broker = broker_->Status(now_);
   output_->sends.push_back({connection, Bytes::Copy(AnswerFourLetterWord(word, context))});
   output_->closes.push_back(connection);
   if (word == "srst" && IsAllowed(word, options_.four_letter_words)) service_.ResetStats();

@@ -2,8 +2,12 @@
 
 import re
 
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from brokers import client_of
 from cases import case, check, check_equal, main
-from ensemble import four_letter
+from ensemble import four_letter, wait_until
 
 
 @case
@@ -58,6 +62,45 @@ def mntr_has_the_keys_that_exporters_read(context):
                 "zk_ephemerals_count"]:
         check(key in values, f"mntr has {key}: {sorted(values)}")
     check_equal((values["zk_server_state"], values["zk_ephemerals_count"]), ("leader", "1"), "two values")
+
+
+@case
+def mntr_of_brokers_counts_what_a_dead_one_leaves(context):
+    brokers = context.brokers(3)
+    client = AdminClient(client_of(brokers))
+    for made in client.create_topics([NewTopic("t", 6, 3), NewTopic("alone", 3, 1)], operation_timeout=30).values():
+        made.result(60)
+    producer = Producer(client_of(brokers))
+    for number in range(100):
+        producer.produce("t", b"x" * 1000)
+    check_equal(producer.flush(60), 0, "records that are not delivered")
+
+    def figures(server):
+        rows = [line.split("\t") for line in (four_letter(server.client_port, "mntr") or "").splitlines()]
+        prefix = "lockstep_broker_"
+        return {row[0][len(prefix):]: int(row[1]) for row in rows if row[0].startswith(prefix)}
+
+    def sums(servers):
+        names = ("partitions", "leader_partitions", "under_replicated_partitions", "under_min_isr_partitions")
+        return [sum(figures(server).get(name, 0) for server in servers) for name in names]
+
+    # min.insync.replicas is 2, more than the replicas of `alone`.
+    wait_until(lambda: sums(brokers.servers) == [6 * 3 + 3, 6 + 3, 0, 3], 60, "all partitions are led and in sync")
+    for server in brokers.servers:
+        of = figures(server)
+        check_equal((of["id"], of["registered"], of["fenced"], of["live_brokers"], of["offline_partitions"]),
+                    (server.id, 1, 0, 3, 0), f"server {server.id}")
+        check(of["log_bytes"] >= 100_000, f"server {server.id} has a copy of all records: {of}")
+
+    dead, *alive = brokers.servers
+    dead.kill()
+    # Of `alone` there was one partition on each broker.
+    wait_until(lambda: sums(alive) == [6 * 2 + 2, 6 + 2, 6, 2], 60, f"what server {dead.id} led has other leaders")
+    for server in alive:
+        of = figures(server)
+        check_equal((of["live_brokers"], of["offline_partitions"]), (2, 1), f"server {server.id} without {dead.id}")
+    dead.start()
+    wait_until(lambda: sums(brokers.servers) == [6 * 3 + 3, 6 + 3, 0, 3], 60, "all are led and in sync again")
 
 
 @case

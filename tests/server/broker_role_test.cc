@@ -56,6 +56,38 @@ TEST_F(BrokerRoleTest, WhatIsProducedIsConsumed) {
   EXPECT_THAT(Fetch("t", 3), IsEmpty());
 }
 
+TEST_F(BrokerRoleTest, OperatorsAreToldWhatItHolds) {
+  CreateTopic("t", 3);
+  const BrokerStatus before = host_.server().broker()->Status(host_.now());
+  EXPECT_TRUE(before.figures.registered);
+  EXPECT_FALSE(before.figures.fenced);
+  EXPECT_EQ(before.figures.brokers, 1u);
+  EXPECT_THAT(before.figures.logs, SizeIs(3));
+  EXPECT_EQ(before.figures.led, 3u);
+  EXPECT_EQ(before.figures.under_replicated, 0u);
+  EXPECT_EQ(before.figures.offline, 0u);
+  EXPECT_EQ(before.clients.connections, 1u);
+
+  ASSERT_EQ(Produce("t", {std::string(1000, 'x')}).error_code, ErrorCode::kNone);
+
+  const BrokerStatus after = host_.server().broker()->Status(host_.now());
+  EXPECT_EQ(after.clients.requests, before.clients.requests + 1);
+  EXPECT_GT(after.clients.bytes_received, before.clients.bytes_received + 1000);
+  EXPECT_GT(after.clients.bytes_sent, before.clients.bytes_sent);
+  EXPECT_GT(after.log_bytes, before.log_bytes + 1000);
+}
+
+TEST_F(BrokerRoleTest, PartitionsBelowTheMinimumAreCounted) {
+  CreateTopic("t", 2);
+  kafka::IncrementalAlterConfigsRequest request;
+  request.resources.push_back({.resource_type = 2, .resource_name = "t"});
+  request.resources[0].configs.push_back({.name = "min.insync.replicas", .value = "2"});
+  const auto response = client_->Call<kafka::IncrementalAlterConfigsResponse>(request, 1);
+  ASSERT_EQ(response.responses.at(0).error_code, ErrorCode::kNone);
+  EXPECT_TRUE(host_.RunUntil(
+      [&] { return host_.server().broker()->Status(host_.now()).figures.under_min_isr == 2; }));
+}
+
 TEST_F(BrokerRoleTest, WhatWasAcknowledgedSurvivesACrash) {
   CreateTopic("t");
   ASSERT_EQ(Produce("t", {"a", "b"}).error_code, ErrorCode::kNone);
