@@ -23,6 +23,8 @@ constexpr std::string_view kThreads =
     "has no effect: one thread steps the server, disk threads write";
 constexpr std::string_view kPlaintext =
     "has no effect: listeners are PLAINTEXT, TLS and SASL are not offered yet";
+constexpr std::string_view kNoAuthorizer =
+    "has no effect: there are no ACLs yet, every client may do everything";
 constexpr std::string_view kNoKraft =
     "has no effect: metadata is kept in the coordination service, not in a log of its own";
 constexpr std::string_view kNoRemote = "has no effect: there is no remote storage";
@@ -317,16 +319,27 @@ constexpr Key kKeys[] = {
     {"metadata.*", nullptr, kNoKraft},
     {"zookeeper.connection.timeout.ms", nullptr,
      "has no effect: servers are tried in turn, for ever"},
-    {"zookeeper.ssl.*", nullptr, kPlaintext},
-    {"zookeeper.set.acl", nullptr, "has no effect: brokers write znodes that everybody may change"},
+    {"zookeeper.ssl.*", nullptr, kPlaintext, kProtects},
+    {"zookeeper.set.acl",
+     [](Parser& p, const Property& at) {
+       if (auto flag = p.KafkaFlag(at); flag && *flag) {
+         p.Warn(at,
+                "zookeeper.set.acl has no effect: brokers write znodes that everybody may change");
+       }
+     }},
     {"zookeeper.max.in.flight.requests", nullptr, "has no effect: every queue is bounded"},
     {"zookeeper.metadata.migration.enable", nullptr, kNoKraft},
     {"listener.*", nullptr, kPlaintext},
     {"inter.broker.*", nullptr, "has no effect: brokers reach each other by advertised.listeners"},
-    {"security.*", nullptr, kPlaintext},
-    {"sasl.*", nullptr, kPlaintext},
-    {"authorizer.class.name", nullptr, "has no effect: every client may do everything"},
-    {"super.users", nullptr, "has no effect: every client may do everything"},
+    {"security.inter.broker.protocol",
+     [](Parser& p, const Property& at) {
+       if (at.value != "PLAINTEXT") p.Warn(at, at.key + " " + std::string(kPlaintext));
+     }},
+    {"security.*", nullptr, kPlaintext, kProtects},
+    {"sasl.*", nullptr, kPlaintext, kProtects},
+    {"authorizer.class.name", nullptr, kNoAuthorizer, kProtects},
+    {"super.users", nullptr, kNoAuthorizer, kProtects},
+    {"allow.everyone.if.no.acl.found", nullptr, kNoAuthorizer, kProtects},
     {"log.cleaner.*", nullptr, kNoCleaner},
     {"log.flush.*", nullptr,
      "has no effect: log.durability=fsync (the default) or flush says when a record counts"},
@@ -384,8 +397,8 @@ constexpr Key kKeys[] = {
      "has no effect: cnxTimeout bounds how long a connection may take to be made"},
     {"connection.failed.authentication.delay.ms", nullptr, kPlaintext},
     {"connections.max.reauth.ms", nullptr, kPlaintext},
-    {"principal.builder.class", nullptr, kPlaintext},
-    {"ssl.*", nullptr, kPlaintext},
+    {"principal.builder.class", nullptr, kPlaintext, kProtects},
+    {"ssl.*", nullptr, kPlaintext, kProtects},
     {"password.encoder.*", nullptr, kNoPasswords},
     {"delegation.token.*", nullptr, kNoTokens},
     {"config.providers", nullptr, "has no effect: values stand in this file as they are"},

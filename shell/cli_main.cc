@@ -50,14 +50,42 @@ std::string Value(const std::string& answer, std::string_view label) {
   return answer.substr(begin, answer.find('\n', begin) - begin);
 }
 
+// Ports are easily confused, and who is asked in the wrong protocol only closes the connection.
+constexpr Duration kOtherProtocolTimeout = Seconds(1);
+
+// Asks `server`, of whom no coordinator's answer came, as a broker. Empty if it is none either.
+std::string SaysIfBroker(const Endpoint& server) {
+  if (!AskMetadata(server, std::string("-"), kOtherProtocolTimeout).ok()) return "";
+  return ": Kafka's protocol is spoken there, so it is a port of `listeners`; this command asks a "
+         "coordinator, at its clientPort";
+}
+
+// Asks `server`, of whom no broker's answer came, as a coordinator.
+std::string SaysIfCoordinator(const Endpoint& server) {
+  const auto answer = AskFourLetterWord(server, "srvr", kOtherProtocolTimeout);
+  if (!answer.ok() || answer->empty()) return "";
+  return ": ZooKeeper's protocol is spoken there, so it is a clientPort; this command asks a "
+         "broker, at the port of its `listeners`";
+}
+
+// As AskFourLetterWord; without an answer, the error says also what else is there.
+absl::StatusOr<std::string> AskCoordinator(const Endpoint& server, const std::string& word) {
+  absl::StatusOr<std::string> answer = AskFourLetterWord(server, word, kTimeout);
+  // A word that is known is answered by at least a sentence.
+  if (answer.ok() && !answer->empty()) return answer;
+  const std::string why = answer.ok() ? server.ToString() + " closes the connection"
+                                      : std::string(answer.status().message());
+  return absl::UnavailableError(why + SaysIfBroker(server));
+}
+
 int Status(const std::string& list) {
   const std::optional<std::vector<Endpoint>> servers = ParseServers(list);
   if (!servers) return kUsage;
   // All at once: one server that does not answer must not delay the word of the others.
   std::vector<std::future<absl::StatusOr<std::string>>> answers;
   for (const Endpoint& server : *servers) {
-    answers.push_back(std::async(
-        std::launch::async, [&server] { return AskFourLetterWord(server, "srvr", kTimeout); }));
+    answers.push_back(
+        std::async(std::launch::async, [&server] { return AskCoordinator(server, "srvr"); }));
   }
 
   std::vector<std::vector<std::string>> rows = {
@@ -90,7 +118,7 @@ int FourLetterWord(const std::string& word, const std::string& list) {
   if (!servers) return kUsage;
   int status = kFine;
   for (const Endpoint& server : *servers) {
-    absl::StatusOr<std::string> answer = AskFourLetterWord(server, word, kTimeout);
+    absl::StatusOr<std::string> answer = AskCoordinator(server, word);
     if (!answer.ok()) {
       std::fprintf(stderr, "lockstep: %s\n", std::string(answer.status().message()).c_str());
       status = kNotFine;
@@ -119,7 +147,8 @@ int Topics(const std::string& list, const std::string& topic) {
   for (const Endpoint& broker : *brokers) {
     found = AskMetadata(broker, wanted, kTimeout);
     if (found.ok()) break;
-    std::fprintf(stderr, "lockstep: %s\n", std::string(found.status().message()).c_str());
+    std::fprintf(stderr, "lockstep: %s%s\n", std::string(found.status().message()).c_str(),
+                 SaysIfCoordinator(broker).c_str());
   }
   if (!found.ok()) return kNotFine;
 
@@ -165,7 +194,7 @@ int Topics(const std::string& list, const std::string& topic) {
 int CheckConfig(const std::string& file) {
   const LoadedConfig loaded = LoadConfig(file);
   for (const Remark& remark : loaded.notices) {
-    std::printf("notice: %s\n", remark.ToString().c_str());
+    std::printf("%s: %s\n", remark.warning ? "warning" : "notice", remark.ToString().c_str());
   }
   for (const Remark& remark : loaded.errors) {
     std::printf("error: %s\n", remark.ToString().c_str());

@@ -127,6 +127,41 @@ std::string Config::Coordination() const {
   return text;
 }
 
+namespace {
+
+// A port can be listened on for one purpose. The system would refuse the second one, in words that
+// name neither. `self`: the own line server.N, or null.
+void CheckOwnPorts(const Member* self, LoadedConfig* loaded) {
+  const Config& config = loaded->config;
+  struct Purpose {
+    std::string name;
+    Endpoint at;
+  };
+  std::vector<Purpose> purposes;
+  if (config.coordinator()) purposes.push_back({"clientPort", config.client});
+  if (config.broker_listener) purposes.push_back({"listeners", *config.broker_listener});
+  if (self != nullptr) {
+    for (const Endpoint& endpoint : {self->learner, self->election}) {
+      purposes.push_back({"the line server." + self->server.ToString(), endpoint});
+      if (config.peers_on_all_interfaces) purposes.back().at.host.clear();
+    }
+  }
+  for (size_t i = 0; i < purposes.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const Endpoint& one = purposes[i].at;
+      const Endpoint& other = purposes[j].at;
+      if (one.port != other.port) continue;
+      if (!one.host.empty() && !other.host.empty() && one.host != other.host) continue;
+      loaded->errors.push_back({config.file, 0,
+                                purposes[j].name + " and " + purposes[i].name + " both say port " +
+                                    std::to_string(one.port) + ": each needs one of its own"});
+      return;
+    }
+  }
+}
+
+}  // namespace
+
 void ChooseServer(std::optional<std::string_view> myid, LoadedConfig* loaded) {
   Config& config = loaded->config;
   const std::string myid_file = config.data_dir + "/myid";
@@ -168,13 +203,17 @@ void ChooseServer(std::optional<std::string_view> myid, LoadedConfig* loaded) {
     config.client.port = self->client->port;
     if (config.client.host.empty()) config.client.host = self->client->host;
   }
-  // Of a listener that is none it has been said already.
-  const bool listens =
-      config.broker_listener || config.broker.front_end.configured.contains("listeners");
+  // Of a listener or a port that is none it has been said already.
+  const auto set = [&config](const char* key) {
+    return config.broker.front_end.configured.contains(key);
+  };
+  if (config.client.port == 0 && set("clientPort")) return;
+  const bool listens = config.broker_listener || set("listeners");
   if (config.client.port == 0 && (!listens || config.members.size() > 1)) {
     loaded->errors.push_back(
         {config.file, 0, "clientPort is not set: where clients connect, usually clientPort=2181"});
   }
+  CheckOwnPorts(self, loaded);
   if (config.broker_listener) FinishBroker(loaded);
 }
 

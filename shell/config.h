@@ -78,6 +78,7 @@ struct Remark {
   std::string file;
   int line = 0;
   std::string text;
+  bool warning = false;  // of a notice: somebody relies on what is not there
 
   std::string ToString() const;  // file:line: text
 };

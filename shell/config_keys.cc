@@ -16,8 +16,9 @@ constexpr std::string_view kNoLimit =
 constexpr std::string_view kNoTls =
     "has no effect: TLS is not offered yet, no port for it is opened";
 constexpr std::string_view kNoAuthentication =
-    "has no effect: authentication is not offered yet; an ACL may name world:anyone alone, whose "
-    "permissions are checked";
+    "has no effect: authentication is not offered yet, nobody can be told from anybody else; an "
+    "ACL "
+    "may name world:anyone alone, and its permissions are checked";
 constexpr std::string_view kNoJava = "has no effect: it tunes a part that lockstepd does not have";
 
 // Keys whose meaning is a promise of security or membership are refused where accepting them
@@ -139,7 +140,14 @@ constexpr Key kKeys[] = {
     {"reconfigEnabled", nullptr, "has no effect: the ensemble is what the server.N lines say"},
     {"leaderServes", nullptr, "has no effect: the leader serves clients too"},
     {"syncEnabled", nullptr, "has no effect: it is about observers, which are not offered yet"},
-    {"skipACL", nullptr, "has no effect: ACLs are kept and not checked yet"},
+    {"skipACL",
+     [](Parser& p, const Property& at) {
+       if (auto flag = p.Flag(at); flag && *flag) {
+         p.Warn(at, "skipACL=" + at.value +
+                        " is ignored: the permissions of an ACL (of world:anyone, since "
+                        "authentication is not offered yet) are checked");
+       }
+     }},
     {"localSessionsEnabled", nullptr, "has no effect: every session is known to all servers"},
     {"localSessionsUpgradingEnabled", nullptr,
      "has no effect: every session is known to all servers"},
@@ -154,21 +162,21 @@ constexpr Key kKeys[] = {
     {"observerMasterPort", nullptr, "has no effect: observers are not offered yet"},
     {"observer.*", nullptr, "has no effect: observers are not offered yet"},
     {"multiAddress.*", nullptr, "has no effect: a server has one address"},
-    {"portUnification", nullptr, kNoTls},
-    {"client.portUnification", nullptr, kNoTls},
+    {"portUnification", nullptr, kNoTls, kProtects},
+    {"client.portUnification", nullptr, kNoTls, kProtects},
 
     // Security of clients.
-    {"secureClientPort", nullptr, kNoTls},
-    {"secureClientPortAddress", nullptr, kNoTls},
-    {"ssl.*", nullptr, kNoTls},
-    {"sslQuorumReloadCertFiles", nullptr, kNoTls},
-    {"authProvider.*", nullptr, kNoAuthentication},
-    {"DigestAuthenticationProvider.*", nullptr, kNoAuthentication},
-    {"X509AuthenticationProvider.*", nullptr, kNoAuthentication},
-    {"enforce.auth.schemes", nullptr, kNoAuthentication},
-    {"kerberos.*", nullptr, kNoAuthentication},
-    {"jaasLoginRenew", nullptr, kNoAuthentication},
-    {"quorum.auth.*", nullptr, kNoAuthentication},
+    {"secureClientPort", nullptr, kNoTls, kProtects},
+    {"secureClientPortAddress", nullptr, kNoTls, kProtects},
+    {"ssl.*", nullptr, kNoTls, kProtects},
+    {"sslQuorumReloadCertFiles", nullptr, kNoTls, kProtects},
+    {"authProvider.*", nullptr, kNoAuthentication, kProtects},
+    {"DigestAuthenticationProvider.*", nullptr, kNoAuthentication, kProtects},
+    {"X509AuthenticationProvider.*", nullptr, kNoAuthentication, kProtects},
+    {"enforce.auth.schemes", nullptr, kNoAuthentication, kProtects},
+    {"kerberos.*", nullptr, kNoAuthentication, kProtects},
+    {"jaasLoginRenew", nullptr, kNoAuthentication, kProtects},
+    {"quorum.auth.*", nullptr, kNoAuthentication, kProtects},
     {"quorum.cnxn.threads.size", nullptr, kOneProcess},
     {"audit.*", nullptr, "has no effect: there is no audit log yet"},
 
@@ -297,7 +305,10 @@ void Parser::Take(const Property& property) {
     return Error(property, "unknown key " + property.key +
                                (nearest.empty() ? "" : ": did you mean " + nearest + "?"));
   }
-  if (key->take == nullptr) return Notice(property, property.key + " " + std::string(key->says));
+  if (key->take == nullptr) {
+    const std::string says = property.key + " " + std::string(key->says);
+    return key->protects ? Warn(property, says) : Notice(property, says);
+  }
   key->take(*this, property);
 }
 

@@ -32,6 +32,9 @@ class Parser {
   void Notice(const Property& at, std::string text) {
     loaded_.notices.push_back({loaded_.config.file, at.line, std::move(text)});
   }
+  void Warn(const Property& at, std::string text) {
+    loaded_.notices.push_back({loaded_.config.file, at.line, std::move(text), /*warning=*/true});
+  }
 
   // A whole number in [low, high], both inclusive; an error and nothing otherwise. `what` is what
   // it counts. Hexadecimal with 0x, as Java has it.
@@ -103,7 +106,10 @@ struct Key {
   // Null for a key that does nothing here: `says` is then the notice.
   void (*take)(Parser&, const Property&);
   std::string_view says = "";
+  // Who sets it relies on being protected, and is not: the notice is a warning.
+  bool protects = false;
 };
+inline constexpr bool kProtects = true;
 
 // The keys of Kafka's server.properties.
 std::span<const Key> BrokerKeys();

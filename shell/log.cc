@@ -224,13 +224,14 @@ Log::Log(LogLevel level, spdlog::sink_ptr sink) : logger_("lockstep", std::move(
   logger_.set_pattern("time=%Y-%m-%dT%H:%M:%S.%eZ level=%l%v", spdlog::pattern_time_type::utc);
 }
 
-void Log::SetServer(ServerId server) { server_ = " server=" + server.ToString(); }
+void Log::SetServer(ServerId server) { who_ = " server=" + server.ToString(); }
+void Log::SetBroker(replication::BrokerId broker) { who_ = " broker=" + broker.ToString(); }
 
 bool Log::enabled(LogLevel level) const { return logger_.should_log(SpdlogLevel(level)); }
 
 void Log::Write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
   if (!enabled(level)) return;
-  std::string line = server_;
+  std::string line = who_;
   AppendField("event", event, &line);
   for (const LogField& field : fields) AppendField(field.key, field.value, &line);
   logger_.log(SpdlogLevel(level), line);
@@ -255,7 +256,7 @@ void Log::Write(const Event& event) {
   if (!enabled(style.level)) return;
   uint64_t untold = 0;
   if (event.kind == EventKind::kConnectionRefused && !TellRefusal(event.reason, &untold)) return;
-  std::string line = server_;
+  std::string line = who_;
   AppendField("event", EventName(event.kind), &line);
   if (event.peer) AppendField("peer", event.peer.ToString(), &line);
   if (event.zxid != Zxid{}) AppendField("zxid", Hex(event.zxid.Packed()), &line);

@@ -14,6 +14,7 @@
 
 #include "core/base/event.h"
 #include "core/base/ids.h"
+#include "core/replication/ids.h"
 #include "spdlog/logger.h"
 
 namespace lockstep::shell {
@@ -32,8 +33,9 @@ class Log {
   // To somewhere else than standard error.
   Log(LogLevel level, spdlog::sink_ptr sink);
 
-  // Every later line names the server.
+  // Every later line names the server; or, where there is no coordinator, the broker.
   void SetServer(ServerId server);
+  void SetBroker(replication::BrokerId broker);
 
   bool enabled(LogLevel level) const;
   void Write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
@@ -52,7 +54,7 @@ class Log {
   bool TellRefusal(const char* reason, uint64_t* untold);
 
   spdlog::logger logger_;
-  std::string server_;  // ` server=1` or empty
+  std::string who_;  // ` server=1`, ` broker=1` or empty
   std::mutex refusals_mutex_;
   std::map<std::string, Refusals, std::less<>> refusals_;  // by reason: there are a dozen
 };

@@ -40,17 +40,24 @@ void PrintRemarks(const std::vector<Remark>& remarks, const char* kind) {
 }
 
 int CheckConfig(const LoadedConfig& loaded) {
-  PrintRemarks(loaded.notices, "notice");
+  for (const Remark& remark : loaded.notices) {
+    PrintRemarks({remark}, remark.warning ? "warning" : "notice");
+  }
   std::printf("%s: %s\n", loaded.config.file.c_str(), loaded.config.Summary().c_str());
   return kCleanStop;
 }
 
 int Serve(const LoadedConfig& loaded, LogLevel level) {
   Log log(level);
-  log.SetServer(loaded.config.server);
+  const Config& config = loaded.config;
+  if (config.coordinator()) {
+    log.SetServer(config.server);
+  } else {
+    log.SetBroker(config.broker.broker.broker);
+  }
   for (const Remark& notice : loaded.notices) {
     log.Write(
-        LogLevel::kInfo, "config",
+        notice.warning ? LogLevel::kWarning : LogLevel::kInfo, "config",
         {{"file", notice.file}, {"line", std::to_string(notice.line)}, {"notice", notice.text}});
   }
   Host host(loaded.config, &log);

@@ -49,5 +49,17 @@ def what_is_wrong_is_said(context):
     check_equal(status, 2, "no address")
 
 
+@case
+def the_port_of_the_other_protocol_is_said(context):
+    if not context.is_lockstep:
+        return
+    server = context.brokers(1).servers[0]
+    for arguments in (["status"], ["4lw", "ruok"]):
+        status, _, said = lockstep(context, *arguments, server.broker_address)
+        check(status == 1 and "Kafka's protocol is spoken there" in said, f"{arguments}: {status} {said}")
+    status, _, said = lockstep(context, "topics", f"127.0.0.1:{server.client_port}")
+    check(status == 1 and "ZooKeeper's protocol is spoken there" in said, f"topics: {status} {said}")
+
+
 if __name__ == "__main__":
     main()

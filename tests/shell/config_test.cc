@@ -162,7 +162,6 @@ TEST(Config, KeysOfZooKeeperThatDoNothingHereAreNoticed) {
                         "globalOutstandingLimit=1000",
                         "leaderServes=yes",
                         "electionAlg=1",
-                        "skipACL=no",
                         "syncEnabled=true",
                         "jute.maxbuffer.extrasize=1",
                         "forceSync=no",
@@ -179,6 +178,26 @@ TEST(Config, KeysOfZooKeeperThatDoNothingHereAreNoticed) {
     EXPECT_THAT(Texts(loaded.errors), IsEmpty()) << key;
     EXPECT_THAT(Texts(loaded.notices), ElementsAre(HasSubstr("zoo.cfg:3: "))) << key;
   }
+}
+
+TEST(Config, WhoReliesOnProtectionThatIsNotThereIsWarned) {
+  for (const char* key :
+       {"ssl.keyStore.location=/x", "secureClientPort=2281", "portUnification=true",
+        "authProvider.1=X", "enforce.auth.schemes=sasl", "quorum.auth.learnerRequireSasl=true",
+        "skipACL=yes", "sasl.enabled.mechanisms=PLAIN", "security.inter.broker.protocol=SSL",
+        "authorizer.class.name=A", "super.users=User:a", "allow.everyone.if.no.acl.found=false",
+        "zookeeper.set.acl=true", "zookeeper.ssl.client.enable=true"}) {
+    const LoadedConfig loaded = ParseMore(key);
+    EXPECT_THAT(Texts(loaded.errors), IsEmpty()) << key;
+    ASSERT_THAT(loaded.notices, SizeIs(1)) << key;
+    EXPECT_TRUE(loaded.notices[0].warning) << key;
+  }
+  // What is so anyway.
+  for (const char* key :
+       {"skipACL=no", "security.inter.broker.protocol=PLAINTEXT", "zookeeper.set.acl=false"}) {
+    EXPECT_THAT(Texts(ParseMore(key).notices), IsEmpty()) << key;
+  }
+  EXPECT_FALSE(ParseMore("admin.serverPort=8080").notices.at(0).warning);
 }
 
 TEST(Config, ForceSyncIsAlwaysOn) {
@@ -319,11 +338,39 @@ TEST(ChooseServer, ClientPortComesFromEitherPlaceAndMustAgree) {
   EXPECT_THAT(Texts(nowhere.errors), ElementsAre(HasSubstr("clientPort is not set")));
 }
 
+TEST(ChooseServer, APortIsForOnePurpose) {
+  const auto errors = [](const std::string& text) {
+    LoadedConfig loaded = Parse("dataDir=/data\n" + text);
+    ChooseServer("1", &loaded);
+    return Texts(loaded.errors);
+  };
+  const std::string members = "server.1=a:2888:3888\nserver.2=b:2181:3888\nserver.3=c:2888:3888\n";
+  EXPECT_THAT(errors(members + "clientPort=2181\n"), IsEmpty()) << "another server's";
+  EXPECT_THAT(
+      errors(members + "clientPort=2888\n"),
+      ElementsAre("zoo.cfg: clientPort and the line server.1 both say port 2888: each needs "
+                  "one of its own"));
+  EXPECT_THAT(errors(members + "clientPort=3888\nclientPortAddress=a\n"), SizeIs(1));
+  EXPECT_THAT(errors(members + "clientPort=3888\nclientPortAddress=d\n"), IsEmpty());
+  EXPECT_THAT(errors(members + "clientPort=2181\nlisteners=PLAINTEXT://a:2181\n"),
+              ElementsAre(HasSubstr("clientPort and listeners both say port 2181")));
+}
+
+TEST(ChooseServer, AClientPortThatIsNoneIsOneError) {
+  for (const char* more : {"", "listeners=PLAINTEXT://a:9092\n"}) {
+    LoadedConfig loaded = Parse(std::string("dataDir=/data\nclientPort=70000\n") + more);
+    ChooseServer(std::nullopt, &loaded);
+    EXPECT_THAT(
+        Texts(loaded.errors),
+        ElementsAre("zoo.cfg:2: clientPort=70000: must be a number from 1 to 65535 (port)"));
+  }
+}
+
 TEST(LoadConfig, ReadsTheFileAndMyid) {
   const std::filesystem::path directory = testing::TempDir() + "/load_config_test";
   std::filesystem::create_directories(directory);
   std::ofstream(directory / "myid") << "3\n";
-  std::ofstream(directory / "zoo.cfg") << "dataDir=" << directory.string() << "\nclientPort=1\n"
+  std::ofstream(directory / "zoo.cfg") << "dataDir=" << directory.string() << "\nclientPort=2181\n"
                                        << kThree;
 
   const LoadedConfig loaded = LoadConfig(directory / "zoo.cfg");

@@ -32,6 +32,14 @@ TEST_F(LogTest, LineIsLogfmt) {
                                                 "port=client reason=\"Too \\\\\"many\\\\\"\"\n"));
 }
 
+TEST_F(LogTest, ABrokerWithoutACoordinatorIsNoServerOfTheEnsemble) {
+  Log log = At(LogLevel::kInfo);
+  log.SetBroker({101});
+  log.Write(LogLevel::kInfo, "x", {});
+
+  EXPECT_THAT(lines_.str(), MatchesRegex(std::string(kTime) + "level=info broker=101 event=x\n"));
+}
+
 TEST_F(LogTest, EmptyValueAndLineEndAreQuoted) {
   Log log = At(LogLevel::kInfo);
   log.Write(LogLevel::kInfo, "x", {{"a", ""}, {"b", "1\n2"}});
