@@ -504,11 +504,11 @@ void Disk::KeepWordIn(storage::Directory directory, const std::string& subdirect
   }
   Dir* dir = DirAt(directory, subdirectory);
   if (dir == nullptr) return;
+  MakeDurable(dir, dir->lied);
   // One that was removed comes back if the removal is lost.
   for (const auto& [name, number] : dir->durable) {
     if (files_[number].dir == 0) MakeDurable(&files_[number], files_[number].lied);
   }
-  MakeDurable(dir, dir->lied);
 }
 
 void Disk::KeepWord() {
