@@ -17,9 +17,24 @@ absl::StatusOr<uint64_t> NumberIn(const Environment& environment, const char* na
   if (!text) return absl::NotFoundError(absl::StrCat(name, " is not set"));
   const std::optional<uint64_t> number = ParseNumber(*text);
   if (!number || *number > kShardsMax) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " is not a number: ", *text));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " is not a number from 0 to ", kShardsMax, ": `", *text, "`"));
   }
   return *number;
+}
+
+// What has a value of its own when it is not set. One that is no number is an error all the same: a
+// shard that is taken for another runs seeds twice, and others never.
+absl::StatusOr<uint64_t> NumberIn(const Environment& environment, const char* name,
+                                  uint64_t otherwise) {
+  if (!environment(name)) return otherwise;
+  return NumberIn(environment, name);
+}
+
+// `index` is set, and says nothing without the number of shards, which is not.
+absl::Status CountIsMissing(const char* index, const char* count) {
+  return absl::NotFoundError(
+      absl::StrCat(index, " is set, but not ", count, ": set it, or say --shard I/N"));
 }
 
 absl::StatusOr<Shard> Checked(uint64_t number, uint64_t of, std::string from) {
@@ -34,13 +49,17 @@ absl::StatusOr<Shard> OfSlurm(const Environment& environment) {
   const absl::StatusOr<uint64_t> id = NumberIn(environment, "SLURM_ARRAY_TASK_ID");
   if (!id.ok()) return id.status();
   const absl::StatusOr<uint64_t> count = NumberIn(environment, "SLURM_ARRAY_TASK_COUNT");
+  if (absl::IsNotFound(count.status())) {
+    return CountIsMissing("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT");
+  }
   if (!count.ok()) return count.status();
   // --array=0-7 counts from 0, --array=1-8 from 1.
-  const uint64_t first = NumberIn(environment, "SLURM_ARRAY_TASK_MIN").value_or(1);
-  const uint64_t step =
-      std::max<uint64_t>(1, NumberIn(environment, "SLURM_ARRAY_TASK_STEP").value_or(1));
-  if (*id < first) return Checked(0, *count, "SLURM_ARRAY_TASK_ID");
-  return Checked((*id - first) / step + 1, *count, "SLURM_ARRAY_TASK_ID");
+  const absl::StatusOr<uint64_t> first = NumberIn(environment, "SLURM_ARRAY_TASK_MIN", 1);
+  if (!first.ok()) return first.status();
+  const absl::StatusOr<uint64_t> step = NumberIn(environment, "SLURM_ARRAY_TASK_STEP", 1);
+  if (!step.ok()) return step.status();
+  if (*id < *first) return Checked(0, *count, "SLURM_ARRAY_TASK_ID");
+  return Checked((*id - *first) / std::max<uint64_t>(1, *step) + 1, *count, "SLURM_ARRAY_TASK_ID");
 }
 
 absl::StatusOr<Shard> OfKubernetes(const Environment& environment) {
@@ -48,9 +67,7 @@ absl::StatusOr<Shard> OfKubernetes(const Environment& environment) {
   if (!index.ok()) return index.status();
   const absl::StatusOr<uint64_t> count = NumberIn(environment, "JOB_COMPLETIONS");
   if (absl::IsNotFound(count.status())) {
-    return absl::NotFoundError(
-        "JOB_COMPLETION_INDEX is set, but not JOB_COMPLETIONS (the job's spec.completions): set "
-        "it, or say --shard I/N");
+    return CountIsMissing("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS (the job's spec.completions)");
   }
   if (!count.ok()) return count.status();
   return Checked(*index + 1, *count, "JOB_COMPLETION_INDEX");

@@ -58,6 +58,14 @@ TEST(Shard, WhatIsMissingOrMalformedIsAnErrorAndNotAllSeeds) {
   EXPECT_THAT(ShardText("", {{"SLURM_ARRAY_TASK_ID", "7"}}), HasSubstr("SLURM_ARRAY_TASK_COUNT"));
   EXPECT_THAT(ShardText("", {{"JOB_COMPLETION_INDEX", "8"}, {"JOB_COMPLETIONS", "8"}}),
               HasSubstr("which there is not"));
+  EXPECT_THAT(ShardText("", {{"SLURM_ARRAY_TASK_ID", "7"}}),
+              HasSubstr("SLURM_ARRAY_TASK_ID is set"));
+  EXPECT_EQ(ShardText("", {{"JOB_COMPLETION_INDEX", ""}, {"JOB_COMPLETIONS", "8"}}),
+            "error: JOB_COMPLETION_INDEX is not a number from 0 to 1000000: ``");
+  EXPECT_THAT(ShardText("", {{"SLURM_ARRAY_TASK_ID", "1"},
+                             {"SLURM_ARRAY_TASK_COUNT", "4"},
+                             {"SLURM_ARRAY_TASK_MIN", "x"}}),
+              HasSubstr("SLURM_ARRAY_TASK_MIN is not a number"));
   for (const char* option : {"0/3", "4/3", "1", "/3", "1/", "a/b", "1/3/4", "-1/3"}) {
     EXPECT_THAT(ShardText(option, {}), HasSubstr("error")) << option;
   }
