@@ -137,7 +137,9 @@ KafkaProducer::Batch* KafkaProducer::NextToSend(Instant now, const Key& key, Par
   for (Batch& batch : partition->queue) {
     if (batch.done) continue;
     if (batch.in_flight) {
-      // It may be under way to a former leader, and this one the first that the new one sees.
+      // What is under way to another leader has to come back first, as with librdkafka: the new one
+      // may have forgotten this producer, and would take whatever comes first for the next one.
+      if (batch.server != *leader) return nullptr;
       if (++in_flight >= InFlightMax()) return nullptr;
       continue;
     }
@@ -166,6 +168,7 @@ void KafkaProducer::Pump(Instant now, ClientOutput* output) {
       topic->partition_data.push_back({key.second, kafka::Records(batch->bytes)});
       sent[server].push_back({key, batch->serial});
       batch->in_flight = true;
+      batch->server = server;
     }
     if (requests.empty()) return;
     for (auto& [server, request] : requests) {
@@ -264,7 +267,6 @@ void KafkaProducer::Done(const Key& key, Partition* partition, Batch* batch, int
   if (producer_.acks == -1) {
     probes_->Hit(Probe::kProduceAcknowledged);
     replication_->OnAcknowledged(name(), key.first, key.second, base_offset, batch->records);
-    partition->acknowledged = {batch->records.back()};
   }
   batch->in_flight = false;
   batch->done = true;
@@ -322,7 +324,6 @@ void KafkaProducer::OnRefused(Instant now, const Key& key, Partition* partition,
     case ErrorCode::kBrokerNotAvailable:
     case ErrorCode::kThrottlingQuotaExceeded:
       return Retry(now, batch);
-    case ErrorCode::kUnknownProducerId:
     case ErrorCode::kOutOfOrderSequenceNumber: {
       const auto first = std::find_if(partition->queue.begin(), partition->queue.end(),
                                       [](const Batch& b) { return !b.done; });
@@ -330,14 +331,9 @@ void KafkaProducer::OnRefused(Instant now, const Key& key, Partition* partition,
       if (&*first != batch) return Retry(now, batch);
       // As the Java client: what comes again has another producer epoch, and counts as new.
       if (replication_->WereRemoved(key.first, key.second, batch->records)) return Restart();
-      if (error == ErrorCode::kUnknownProducerId &&
-          (replication_->WereRemoved(key.first, key.second, partition->acknowledged) ||
-           replication_->ProducersForgotten(key.first, key.second))) {
-        probes_->Hit(Probe::kProducerForgotten);
-        return Restart();
-      }
       break;
     }
+    case ErrorCode::kUnknownProducerId:
     case ErrorCode::kInvalidProducerEpoch:
       break;
     default:

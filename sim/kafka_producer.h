@@ -39,15 +39,15 @@ class KafkaProducer : public KafkaClient {
     std::vector<RecordId> records;
     Bytes bytes;
     bool in_flight = false;
-    bool done = false;  // but not at the front yet
+    uint32_t server = 0;  // if in flight: to whom
+    bool done = false;    // but not at the front yet
     Instant not_before;
   };
   struct Partition {
     std::deque<Batch> queue;  // in the order of sequences
     int32_t next_sequence = 0;
-    std::vector<RecordId> acknowledged;  // the last one; empty: none yet
-    bool refused = false;                // the last answer was that there are too few replicas
-    Uuid topic_id;                       // where its batches were sent first
+    bool refused = false;  // the last answer was that there are too few replicas
+    Uuid topic_id;         // where its batches were sent first
   };
   using Key = std::pair<std::string, int32_t>;
   struct Sent {

@@ -163,8 +163,6 @@ ProbeInfo Named(Probe probe) {
       return {"produce-in-doubt", "a connection breaks with batches in flight"};
     case Probe::kNotEnoughReplicas:
       return {"not-enough-replicas", "a producer is told that too few replicas are in sync"};
-    case Probe::kProducerForgotten:
-      return {"producer-forgotten", "nothing is left of a producer that goes on, and begins anew"};
     case Probe::kDuplicateStored:
       return {"duplicate-stored", "a batch that a plain producer sent again is stored twice"};
     case Probe::kRecordConsumed:

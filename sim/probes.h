@@ -62,7 +62,6 @@ enum class Probe : uint8_t {
   kProduceAcknowledged,
   kProduceInDoubt,
   kNotEnoughReplicas,
-  kProducerForgotten,
   kDuplicateStored,  // by a producer without idempotence that sends again
   kRecordConsumed,
   kOffsetsListed,

@@ -221,6 +221,7 @@ class FrontEnd::Impl {
     uint64_t append = 0;  // of the group coordinator
   };
   void Handle(CallId call, ProduceRequest&& request);
+  void NoteRefused(const std::string& topic, const ProduceRequest::Partition& from);
   void ProduceOne(const ProduceRequest& request, int16_t version, const std::string& topic,
                   const ProduceRequest::Partition& from, uint64_t produce,
                   size_t* decompressed_bytes_left, ProduceResponse::Partition* to);

@@ -87,7 +87,10 @@ void FrontEnd::Impl::ProduceOne(const ProduceRequest& request, int16_t version,
     return FinishPart(produce, ErrorCode::kTransactionalIdAuthorizationFailed, -1);
   }
   const Led led = FindLed(topic, from.index, /*epoch=*/-1);
-  if (led.error != ErrorCode::kNone) return FinishPart(produce, led.error, -1);
+  if (led.error != ErrorCode::kNone) {
+    NoteRefused(topic, from);
+    return FinishPart(produce, led.error, -1);
+  }
   Hosted& hosted = *led.hosted;
   if (hosted.rebuilding) return FinishPart(produce, ErrorCode::kNotLeaderOrFollower, -1);
   if (topic == kOffsetsTopic) return FinishPart(produce, ErrorCode::kInvalidTopicException, -1);
@@ -137,7 +140,24 @@ void FrontEnd::Impl::ProduceOne(const ProduceRequest& request, int16_t version,
   const bool appended =
       broker_.Produce(now_, hosted.id, {produce}, static_cast<replication::Acks>(request.acks),
                       deadline, batch.Slices(), header.record_count, broker_output_);
-  if (appended) hosted.producers.Appended(now_, header);
+  if (appended) {
+    hosted.producers.Appended(now_, header);
+  } else {
+    hosted.producers.Refused(now_, header);
+  }
+}
+
+// By a replica that does not lead yet, or no more: the batches behind it may find that it does.
+void FrontEnd::Impl::NoteRefused(const std::string& topic, const ProduceRequest::Partition& from) {
+  const std::optional<PartitionId> id = FindPartition(topic, from.index);
+  Hosted* hosted = id ? FindHosted(*id) : nullptr;
+  if (hosted == nullptr || !from.records || from.records->size() < records::kBatchHeaderBytes) {
+    return;
+  }
+  const Bytes bytes = from.records->Joined();
+  const records::BatchHeader header =
+      records::HeaderOf({.header = bytes.Slice(0, records::kBatchHeaderBytes), .records = {}});
+  hosted->producers.Refused(now_, header);
 }
 
 void FrontEnd::Impl::ExpireDuplicates() {
@@ -179,13 +199,13 @@ void FrontEnd::Impl::FinishPart(uint64_t produce, ErrorCode error, int64_t base_
   ProduceResponse::Partition& to = topic.partition_responses[part.partition];
   to.error_code = error;
   to.base_offset = error == ErrorCode::kNone ? base_offset : -1;
-  // With UNKNOWN_PRODUCER_ID it tells the Java client that its last record may be gone.
-  if (error == ErrorCode::kNone || error == ErrorCode::kUnknownProducerId) {
+  if (error == ErrorCode::kNone) {
     const std::optional<PartitionId> id = FindPartition(topic.name, to.index);
     const replication::Partition* partition = id ? broker_.FindPartition(*id) : nullptr;
     if (partition != nullptr) to.log_start_offset = partition->log_start();
+  } else {
+    call.failed = true;
   }
-  call.failed |= error != ErrorCode::kNone;
   if (--call.left == 0) FinishProduce(part.call);
 }
 

@@ -12,6 +12,15 @@ namespace lockstep::kafka {
 using records::BatchHeader;
 using records::kNoSequence;
 
+namespace {
+
+// Sequences wrap: the nearer way around decides.
+bool IsAfter(int32_t a, int32_t b) {
+  return a != b && records::SequenceMinus(a, b) < ProducerEntry::kOlderMax;
+}
+
+}  // namespace
+
 void ProducerEntry::Add(const ProducerBatch& batch) {
   if (batch_count == kBatchesMax) {
     const ProducerBatch oldest = batches[0];
@@ -84,12 +93,32 @@ ProducerState::Verdict ProducerState::Check(const BatchHeader& header) const {
 }
 
 // Batches 12, 13 and 14 are under way; there are too few replicas for 12, and enough when 13 comes.
-// If any sequence could be the first one, 13 would be appended, and 12 refused for good.
+// If any sequence could be the first one, 13 would be appended, and 12 refused for good. Of a
+// producer that may have been forgotten nobody can tell where it is; but to refuse what is not 0
+// (UNKNOWN_PRODUCER_ID) ends librdkafka's producers for good where the batch has been refused by a
+// former leader before.
 ProducerState::Verdict ProducerState::CheckUnknown(const BatchHeader& header) const {
-  if (header.base_sequence <= 0 || !options_.begin_unknown_at_zero) return {};  // or it has none
-  return {.kind = Verdict::Kind::kRefuse,
-          .error = may_have_forgotten_ ? ErrorCode::kUnknownProducerId
-                                       : ErrorCode::kOutOfOrderSequenceNumber};
+  if (header.base_sequence < 0 || !options_.begin_unknown_at_zero) return {};
+  bool early = header.base_sequence > 0 && !may_have_forgotten_;
+  const auto awaited = awaited_.find(header.producer_id);
+  if (awaited != awaited_.end() && awaited->second.epoch == header.producer_epoch) {
+    early |= IsAfter(header.base_sequence, awaited->second.sequence);
+  }
+  if (!early) return {};
+  return {.kind = Verdict::Kind::kRefuse, .error = ErrorCode::kOutOfOrderSequenceNumber};
+}
+
+void ProducerState::Refused(Instant now, const BatchHeader& header) {
+  if (!header.has_producer() || header.base_sequence < 0) return;
+  if (Find(header.producer_id) != nullptr) return;
+  const auto at = awaited_.find(header.producer_id);
+  if (at == awaited_.end() ? awaited_.size() >= options_.producers_max
+                           : at->second.epoch == header.producer_epoch &&
+                                 IsAfter(header.base_sequence, at->second.sequence)) {
+    return;
+  }
+  awaited_.insert_or_assign(header.producer_id,
+                            Awaited{header.producer_epoch, header.base_sequence, now});
 }
 
 void ProducerState::Appended(Instant now, const BatchHeader& header,
@@ -97,6 +126,7 @@ void ProducerState::Appended(Instant now, const BatchHeader& header,
   LS_CHECK_GE(header.base_offset, end_offset_);
   end_offset_ = header.next_offset();
   if (!header.has_producer()) return;
+  awaited_.erase(header.producer_id);
 
   const auto found = producers_.find(header.producer_id);
   std::optional<Slot> before;
@@ -150,6 +180,8 @@ void ProducerState::Expire(Instant now) {
   }
   for (const int64_t producer_id : expired) Put(producer_id, std::nullopt);
   may_have_forgotten_ |= !expired.empty();
+  absl::erase_if(awaited_,
+                 [&](const auto& entry) { return now - entry.second.at >= kRefusedKept; });
 }
 
 void ProducerState::Reset(int64_t offset) {

@@ -3,8 +3,8 @@
 //
 // The state is a function of the log: every replica tells it of every batch that it appends, so
 // that a follower that becomes leader knows what the leader knew. What is lost of it (by time or by
-// number, see ProducerStateOptions) costs no data: a producer that is not known is told so, and
-// begins anew.
+// number, see ProducerStateOptions) costs no data: a producer that may have been forgotten may go
+// on anywhere.
 #pragma once
 
 #include <array>
@@ -110,11 +110,10 @@ class ProducerState {
   //   kAppend     no producer id
   //   kDuplicate  the same epoch, first and last sequence as one of the last five batches, or
   //               sequences that came before these
-  //   OUT_OF_ORDER_SEQUENCE_NUMBER    of a producer that is not known, not 0: one before it has
-  //                                   been refused, or is still to come. Were it appended, those
-  //                                   before it never could be; Kafka does
-  //   UNKNOWN_PRODUCER_ID             the same, if producers may have been forgotten: it may be the
-  //                                   next one of such a one, for which to begin anew is safe
+  //   OUT_OF_ORDER_SEQUENCE_NUMBER    of a producer that is not known, one before it is still to
+  //                                   come: it does not begin with 0, and nobody can have been
+  //                                   forgotten; or one before it was refused (Refused()). Were it
+  //                                   appended, those before it never could be; Kafka does
   //   INVALID_PRODUCER_EPOCH          an older epoch: a zombie
   //   OUT_OF_ORDER_SEQUENCE_NUMBER    not the sequence after the last one (2^31 - 1 is followed by
   //                                   0), or, in a new epoch, not 0
@@ -122,6 +121,12 @@ class ProducerState {
   // A batch without sequence (of the group coordinator, on behalf of a producer) is judged by its
   // epoch and transaction only.
   Verdict Check(const records::BatchHeader& header) const;
+
+  // A batch that a client has sent was not appended, for a reason that is none of Check's, and will
+  // come again: of a producer that is not known, none after it is taken before it. Forgotten when
+  // one is appended, and after kRefusedKept.
+  void Refused(Instant now, const records::BatchHeader& header);
+  static constexpr Duration kRefusedKept = Seconds(600);
 
   // ---- Every replica -------------------------------------------------------------------------
 
@@ -145,7 +150,8 @@ class ProducerState {
   // Not above what was given to Committed(), unless undo_max was exceeded.
   int64_t truncation_floor() const { return truncation_floor_; }
 
-  // Forgets who has not written for so long. To be called now and then; Kafka: every ten minutes.
+  // Forgets who has not written for so long, and what was refused so long ago. To be called now and
+  // then; Kafka: every ten minutes.
   void Expire(Instant now);
 
   // Nothing is known; the log starts (again) at `offset`, where producers may have been before
@@ -178,8 +184,14 @@ class ProducerState {
     int64_t producer_id = 0;
     std::optional<Slot> before;
   };
+  // The first batch of an unknown producer that is still to come.
+  struct Awaited {
+    int16_t epoch = 0;
+    int32_t sequence = 0;
+    Instant at;
+  };
 
-  // A producer of whom nothing is known: it begins with sequence 0.
+  // A producer of whom nothing is known.
   Verdict CheckUnknown(const records::BatchHeader& header) const;
   // The only place that changes producers_, so that what is derived from them stays right.
   void Put(int64_t producer_id, std::optional<Slot> slot);
@@ -196,6 +208,8 @@ class ProducerState {
   int64_t truncation_floor_ = 0;
   // Somebody may have written here who is not in producers_.
   bool may_have_forgotten_ = false;
+  // By producer id; of none in producers_, and at most producers_max.
+  absl::btree_map<int64_t, Awaited> awaited_;
 };
 
 }  // namespace lockstep::kafka

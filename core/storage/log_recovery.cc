@@ -713,6 +713,10 @@ void Logs::Recovery::Append(Work* work, StoreOutput* output) {
   }
   work->replayed.appends.clear();
   log->file_end = log->extent.end;
+  // What retention or DeleteRecords had removed is there again if the journal still had it.
+  if (!flush() && log->segments.front().base < log->extent.start) {
+    logs_->Apply(log, LogStart{log->extent.start}, output);
+  }
   log->readable_end = log->file_end;
   work->step = Step::kDone;
   --running_;

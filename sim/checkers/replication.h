@@ -115,8 +115,6 @@ class Replication {
                     int64_t offset);
   // What ListOffsets (latest) may not go below: the end of what was committed when it was asked.
   int64_t CommittedEnd(const std::string& topic, int32_t partition) const;
-  // As OnProducersForgotten.
-  bool ProducersForgotten(const std::string& topic, int32_t partition) const;
   // Records may be missing: it was configured so, and it has happened.
   bool MayHaveLost(const std::string& topic, int32_t partition) const;
   // All of them were committed, and retention or DeleteRecords has removed them: a leader that

@@ -129,10 +129,6 @@ bool Replication::WereRemoved(const std::string& topic, int32_t partition,
   });
 }
 
-bool Replication::ProducersForgotten(const std::string& topic, int32_t partition) const {
-  return AnyOfName(topic, partition, [](const Ghost& ghost) { return ghost.producers_forgotten; });
-}
-
 bool Replication::MayHaveLost(const std::string& topic, int32_t partition) const {
   return AnyOfName(topic, partition, [](const Ghost& ghost) { return ghost.may_have_lost; });
 }

@@ -254,8 +254,7 @@ def what_is_not_offered_is_refused_at_once(context):
 
 @case
 def a_producer_whose_batches_are_all_gone_goes_on(context):
-    """Retention has taken all that it wrote, the active segment too, and what was remembered of it is lost: it is told so,
-    and begins anew by itself, in order."""
+    """Retention has taken all that it wrote, the active segment too, and what was remembered of it is lost."""
     if not context.is_lockstep:
         return
     brokers = context.brokers(1, {"log.retention.check.interval.ms": 500})

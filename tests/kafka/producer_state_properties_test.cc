@@ -29,9 +29,14 @@ class Model {
       return ProducerState::Verdict{.kind = Kind::kRefuse, .error = error};
     };
     if (own.empty()) {
-      if (header.base_sequence == 0) return {};
-      return refuse(reloaded_ ? ErrorCode::kUnknownProducerId
-                              : ErrorCode::kOutOfOrderSequenceNumber);
+      const auto refused = refused_.find(header.producer_id);
+      const bool later = refused != refused_.end() &&
+                         refused->second.producer_epoch == header.producer_epoch &&
+                         IsAfter(header, refused->second);
+      if (later || (header.base_sequence != 0 && !reloaded_)) {
+        return refuse(ErrorCode::kOutOfOrderSequenceNumber);
+      }
+      return {};
     }
     const int16_t epoch = own.back()->producer_epoch;
     const size_t first = own.size() > 5 ? own.size() - 5 : 0;
@@ -72,7 +77,26 @@ class Model {
     return before > 0 && before <= older && header.record_count <= before;
   }
 
-  void Append(const BatchHeader& header) { log_.push_back(header); }
+  void Append(const BatchHeader& header) {
+    log_.push_back(header);
+    refused_.erase(header.producer_id);
+  }
+  void Refuse(const BatchHeader& header) {
+    for (const BatchHeader& batch : log_) {
+      if (batch.producer_id == header.producer_id) return;
+    }
+    const auto at = refused_.find(header.producer_id);
+    if (at != refused_.end() && at->second.producer_epoch == header.producer_epoch &&
+        IsAfter(header, at->second)) {
+      return;
+    }
+    refused_[header.producer_id] = header;
+  }
+  static bool IsAfter(const BatchHeader& a, const BatchHeader& b) {
+    const int64_t by =
+        (int64_t{a.base_sequence} - b.base_sequence + (int64_t{1} << 31)) % (int64_t{1} << 31);
+    return by > 0 && by < int64_t{1} << 30;
+  }
   int64_t end() const { return log_.empty() ? 0 : log_.back().next_offset(); }
   // Batches from the `index`-th on are gone.
   void Truncate(size_t index) { log_.resize(index); }
@@ -82,11 +106,22 @@ class Model {
 
  private:
   bool reloaded_ = false;
+  std::map<int64_t, BatchHeader> refused_;
   std::vector<BatchHeader> log_;
 };
 
 // What a life consists of; a and b mean what the act makes of them.
-enum class Act : uint8_t { kSend, kRetry, kNewEpoch, kForce, kTruncate, kCommit, kReload, kCount };
+enum class Act : uint8_t {
+  kSend,
+  kRetry,
+  kNewEpoch,
+  kForce,
+  kRefuse,
+  kTruncate,
+  kCommit,
+  kReload,
+  kCount
+};
 
 class Life {
  public:
@@ -101,6 +136,12 @@ class Life {
         return Send(Next(a, 1 + static_cast<int>(b % 3) - 1, b));
       case Act::kForce:  // what a follower finds in its log
         return Append(Next(a, static_cast<int>(b % 5) - 2, b));
+      case Act::kRefuse: {
+        const BatchHeader header = Next(a, static_cast<int>(b % 3) - 1, b);
+        state_.Refused(Instant{0}, header);
+        model_.Refuse(header);
+        break;
+      }
       case Act::kTruncate: {
         if (model_.log().empty()) return;
         const size_t index = a % model_.log().size();

@@ -299,6 +299,9 @@ TEST_F(LogStore, TheActiveSegmentGoesWhenAllOfItIsTooOld) {
   Settle();
   EXPECT_EQ(h_.store().LogBytes(log), 0u);
   EXPECT_EQ(h_.store().RetentionStart(log, kLater, 0, end), end);
+  // The journal still has all of it: it does not come back.
+  LosePower();
+  EXPECT_EQ(h_.store().LogBytes(log), 0u);
   // It goes on where it was.
   h_.Append(log, 9, 3, 50, kLater);
   Settle();
