@@ -343,9 +343,13 @@ void World::ObserveBroker(uint32_t server, const server::Output& output) {
   for (const auto& [log, id] : replication_.LogsOf(server)) {
     const replication::Partition* partition = role->broker().FindPartition(id);
     if (partition == nullptr) continue;
-    const ReplicaView view{partition->role(), partition->leader_epoch().value,
-                           partition->log_start(), partition->log_end(),
-                           partition->high_watermark()};
+    const ReplicaView view{partition->role(),
+                           partition->leader_epoch().value,
+                           partition->log_start(),
+                           partition->log_end(),
+                           partition->high_watermark(),
+                           partition->role() == replication::Role::kIdle &&
+                               partition->state().leader == role->broker().options().broker};
     if (!replication_.IsNews(server, id, view, host.incarnation)) continue;
     std::optional<Replication::LeaderIsr> isr;
     if (view.role == replication::Role::kLeader) {

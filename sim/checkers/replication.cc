@@ -565,8 +565,10 @@ void Replication::OnView(uint32_t server, uint64_t incarnation, const PartitionI
   const ReplicaView before = replica.view;
   const bool same_run = replica.view_incarnation == incarnation;
   const size_t isr_size = std::max(isr ? isr->size : 0, same_run ? replica.isr_size : 0);
-  // Within one step a leader may commit and then give the leadership away.
+  // Within one step a leader may commit and then give the leadership away; it may even have taken
+  // it in the same step.
   const bool has_led = view.role != Role::kLeader && same_run && before.role == Role::kLeader;
+  const bool led_meanwhile = view.resigned && (!same_run || before.epoch != view.epoch);
   replica.view = view;
   replica.view_incarnation = incarnation;
   replica.isr_size = isr ? isr->size : 0;
@@ -577,7 +579,7 @@ void Replication::OnView(uint32_t server, uint64_t incarnation, const PartitionI
   }
   const bool leads = view.role == Role::kLeader;
   const bool led = same_run && before.role == Role::kLeader && before.epoch == view.epoch;
-  if (leads && !led) {
+  if ((leads && !led) || led_meanwhile) {
     const auto [it, is_new] = p->leaders.try_emplace(view.epoch, std::pair(server, incarnation));
     if (!is_new && it->second != std::pair(server, incarnation)) {
       Fail("one-leader-per-partition-epoch",
@@ -596,7 +598,7 @@ void Replication::OnView(uint32_t server, uint64_t incarnation, const PartitionI
                       before.high_watermark, " to ", view.high_watermark));
   }
   if (replica.log.unknown()) return;
-  if ((leads || has_led) && view.high_watermark > p->ghost.end) {
+  if ((leads || has_led || led_meanwhile) && view.high_watermark > p->ghost.end) {
     // What its ISR was before it resigned, nobody has seen.
     if (leads && static_cast<int64_t>(isr_size) < MinInsync(p->topic)) {
       Fail("commit-needs-min-insync",

@@ -38,6 +38,7 @@ struct ReplicaView {
   int64_t log_start = 0;
   int64_t log_end = 0;
   int64_t high_watermark = 0;
+  bool resigned = false;  // it has led in `epoch`, and does not any more
   bool operator==(const ReplicaView&) const = default;
 };
 

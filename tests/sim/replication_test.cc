@@ -460,6 +460,21 @@ TEST_F(ReplicationTest, ALeaderThatCommitsAndResignsInOneStepIsChecked) {
             "strong-isr");
 }
 
+// Seed 2764 of `brokers-crashes`.
+TEST_F(ReplicationTest, ALeaderMayBeElectedCommitAndResignInOneStep) {
+  Leads(1, 0, 0, 0);
+  AppendToAll(0, 0, R(1));
+  const ReplicaView view{Role::kIdle, 1, 0, 1, 1};
+  EXPECT_EQ(InvariantOf([&] { checker_->OnView(2, 1, kId, view, {}); }),
+            "high-watermark-was-committed");
+  ReplicaView resigned = view;
+  resigned.resigned = true;
+  checker_->OnView(0, 1, kId, resigned, {});
+  EXPECT_EQ(checker_->CommittedEnd(kTopic, 0), 1);
+  EXPECT_EQ(InvariantOf([&] { checker_->OnView(1, 1, kId, resigned, {}); }),
+            "one-leader-per-partition-epoch");
+}
+
 // Seed 34 of `brokers`.
 TEST_F(ReplicationTest, ALeaderMayCommitAndDeleteInOneStep) {
   Leads(0, 0, 0, 0);
