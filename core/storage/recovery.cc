@@ -74,8 +74,17 @@ void Recovery::OnDone(const Operation& operation, const FileDone& done, StoreOut
       return;
     case Step::kSnapshot:
       snapshot_->OnRead(done.data, output);
-      if (!output->fatal.has_value() && snapshot_->done()) Repair(output);
+      if (!output->fatal.has_value() && snapshot_->done()) ReadUnvouched(output);
       return;
+    case Step::kUnvouched:
+      --under_way_;
+      if (done.data.size() != operation.size) {
+        Fatal(Describe(Directory::kLog, operation.file) +
+                  " has become shorter while it was read: does anything else change it?",
+              output);
+        return;
+      }
+      return Repair(done.data, output);
     case Step::kRepairing:
       if (--under_way_ == 0) RemoveLeftovers(output);
       return;
@@ -123,7 +132,7 @@ void Recovery::OnJournalRead(StoreOutput* output) {
             output);
       return;
     }
-    return Repair(output);
+    return Repair(Bytes(), output);
   }
   const SnapshotRef& snapshot = checkpoint_.snapshot;
   if (table_.base() > snapshot.zxid) {
@@ -132,7 +141,7 @@ void Recovery::OnJournalRead(StoreOutput* output) {
           output);
     return;
   }
-  if (snapshot.kind == SnapshotRef::Kind::kNone) return Repair(output);
+  if (snapshot.kind == SnapshotRef::Kind::kNone) return ReadUnvouched(output);
   const bool found =
       std::any_of(data_files_.begin(), data_files_.end(), [&](const ParsedName& file) {
         return FileName(file.kind, file.number) == snapshot.FileName();
@@ -150,11 +159,30 @@ void Recovery::OnJournalRead(StoreOutput* output) {
   snapshot_->Start(output);
 }
 
+// A sync of the last batch may have failed, and the process have been killed before it knew. The
+// page cache still has the batch, counts as clean, and will never be written; a sync succeeds now
+// (Linux tells a failure once). So the batch is written again before it is synced.
+void Recovery::ReadUnvouched(StoreOutput* output) {
+  step_ = Step::kUnvouched;
+  Issue({.kind = OpKind::kRead,
+         .directory = Directory::kLog,
+         .file = FileName(FileKind::kJournal, newest_->sequence),
+         .offset = unvouched_,
+         .size = end_ - unvouched_},
+        output);
+}
+
 // Leaves the directories as if nothing had happened, durably, before anything is appended or told.
-void Recovery::Repair(StoreOutput* output) {
+void Recovery::Repair(const Bytes& unvouched, StoreOutput* output) {
   step_ = Step::kRepairing;
   if (newest_.has_value()) {
     const std::string file = FileName(FileKind::kJournal, newest_->sequence);
+    Issue({.kind = OpKind::kWrite,
+           .directory = Directory::kLog,
+           .file = file,
+           .offset = unvouched_,
+           .data = {unvouched}},
+          output);
     if (torn_) {
       // What was cut must never be read again: once new batches follow, pieces of it that check
       // would look like acknowledged records behind a damage. Overwritten rather than cut off: a
@@ -318,6 +346,7 @@ bool Recovery::ReadHeader(StoreOutput* output) {
   newest_ = *header;
   seed_ = header->Seed();
   end_ = kSegmentHeaderBytes;
+  unvouched_ = 0;
   table_.Begin(header->sequence, checkpoint_.last);
   part_ = Part::kBatch;
   return true;
@@ -394,6 +423,7 @@ bool Recovery::EndBatch(StoreOutput* output) {
     }
   }
   batch_.clear();
+  unvouched_ = batch_at_;
   end_ = batch_end_;
   part_ = Part::kBatch;
   return true;

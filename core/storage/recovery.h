@@ -42,7 +42,15 @@ class Recovery {
  private:
   static constexpr uint64_t kReadBytes = 1 << 20;
 
-  enum class Step : uint8_t { kListing, kJournal, kSnapshot, kRepairing, kRemoving, kDone };
+  enum class Step : uint8_t {
+    kListing,
+    kJournal,
+    kSnapshot,
+    kUnvouched,
+    kRepairing,
+    kRemoving,
+    kDone
+  };
   // What is read next of the segment at hand.
   enum class Part : uint8_t { kHeader, kBatch, kRecord, kRest };
 
@@ -60,7 +68,9 @@ class Recovery {
   // The file has `file_end` bytes.
   bool EndRest(uint64_t file_end, StoreOutput* output);
   void OnJournalRead(StoreOutput* output);
-  void Repair(StoreOutput* output);
+  // Reads again what has to be written again, then Repair().
+  void ReadUnvouched(StoreOutput* output);
+  void Repair(const Bytes& unvouched, StoreOutput* output);
   void RemoveLeftovers(StoreOutput* output);
   void Finish(StoreOutput* output);
 
@@ -103,6 +113,9 @@ class Recovery {
   // What has been found so far.
   std::optional<SegmentHeader> newest_;  // the last segment with a header
   uint64_t end_ = 0;                     // of its last batch, exclusive
+  // Where its last batch begins, or its header if it has none: nothing that was written later
+  // proves that this has ever reached the disk.
+  uint64_t unvouched_ = 0;
   Checkpoint checkpoint_;
   SegmentTable table_;
   std::vector<TransactionRecord> transactions_;
