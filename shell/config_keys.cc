@@ -16,9 +16,8 @@ constexpr std::string_view kNoLimit =
 constexpr std::string_view kNoTls =
     "has no effect: TLS is not offered yet, no port for it is opened";
 constexpr std::string_view kNoAuthentication =
-    "has no effect: authentication is not offered yet, nobody can be told from anybody else; an "
-    "ACL "
-    "may name world:anyone alone, and its permissions are checked";
+    "has no effect: authentication is not offered yet, nobody can be told from anybody else; "
+    "an ACL may name world:anyone alone, and its permissions are checked";
 constexpr std::string_view kNoJava = "has no effect: it tunes a part that lockstepd does not have";
 
 // Keys whose meaning is a promise of security or membership are refused where accepting them

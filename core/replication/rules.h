@@ -65,8 +65,9 @@ struct Rules {
   // A leader that may have lost its session stops acknowledging before the ensemble can have
   // expired it. S3, S23.
   bool stop_acknowledging_before_session_expires = true;
-  // A producer of whom the partition knows nothing begins with sequence 0. (The front end's; Kafka
-  // has it only for transactions, KIP-890.)
+  // A producer of whom the partition knows nothing begins with sequence 0, unless it may have been
+  // forgotten, and in no case behind what was refused. (The front end's; Kafka has it only for
+  // transactions, KIP-890.)
   bool begin_unknown_producers_at_zero = true;
 
   // ---- The coordination service.
